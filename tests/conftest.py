@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import random
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -111,6 +113,18 @@ def toy_data(tmp_path_factory: pytest.TempPathFactory) -> PreparedData:
         prepare(settings, folder / "pairs.tsv", folder / "data")
 
     return PreparedData.open(make_once(tmp_path_factory, "toy", make) / "data")
+
+
+@pytest.fixture
+def referenced_data(toy_data: PreparedData, tmp_path: Path) -> Path:
+    """The same data, with a second reference for one source of each split."""
+    data = shutil.copytree(toy_data.path, tmp_path / "referenced")
+    for name in ("validation.jsonl", "test.jsonl"):
+        first, *others = (data / name).read_text(encoding="utf-8").splitlines(keepends=True)
+        example = json.loads(first)
+        example["references"] = [example["reference"], "red"]
+        (data / name).write_text(f"{json.dumps(example)}\n{''.join(others)}", encoding="utf-8")
+    return data
 
 
 def train_once(factory: pytest.TempPathFactory, name: str, data: PreparedData, **settings: Any) -> Path:

@@ -17,7 +17,7 @@ from bidibeam.search.settings import SearchSettings
 
 if TYPE_CHECKING:
     from bidibeam.models.base import Model
-    from bidibeam.protocols import Metric
+    from bidibeam.scores import Signature
     from bidibeam.strategies.settings import StrategySettings
     from bidibeam.strategies.tuning import TuningResult
 
@@ -116,7 +116,7 @@ class TunedSettings:
 class Conditions:
     """What tuned settings depend on, besides the sources."""
 
-    metric: Metric
+    metric: Signature  # with the number of references
     search: SearchSettings
     weights: str
     penalty_length: int | None = None  # T of similarities, if it is not what the data say
@@ -124,7 +124,7 @@ class Conditions:
     def describe(self, sources: int) -> dict[str, Any]:
         """As tuned.json has them."""
         found_on = {"weights": self.weights, "split": SPLIT, "sources": sources}
-        compared = {"metric": str(self.metric.signature), "penalty_length": self.penalty_length}
+        compared = {"metric": str(self.metric), "penalty_length": self.penalty_length}
         return {**found_on, "search": recorded(self.search), **compared}
 
 

@@ -14,7 +14,7 @@ from bidibeam.decoding.decoder import ModelGenerator, split_beam
 from bidibeam.errors import InputError, SettingsError
 from bidibeam.evaluation.systems import BASE
 from bidibeam.hypotheses import Beams, Direction
-from bidibeam.metrics.scoring import check_tunable, ignore_case
+from bidibeam.metrics.scoring import check_tunable, ignore_case, sign_references
 from bidibeam.models.base import usual_length
 from bidibeam.strategies.settings import (
     DEFAULT_SYSTEM,
@@ -238,7 +238,8 @@ def tune_model(
         return not needs_file and ":" not in name
 
     tuned = tuner.compare(track(plan.systems, len(plan.systems), "comparing systems"), usable=usable)
-    conditions = Conditions(metric, settings, model.fingerprint)
+    signature = sign_references(metric.signature, [each.references for each in examples])
+    conditions = Conditions(signature, settings, model.fingerprint)
     whole, lost = merge_with_earlier(model.path / TUNED_FILE, tuned, conditions)
     write_tuned(model.path / TUNED_FILE, whole, conditions)
     return tuned, whole, lost

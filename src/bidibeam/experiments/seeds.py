@@ -37,6 +37,7 @@ from bidibeam.experiments.stages import ExperimentObserver, Stage, identify_cont
 from bidibeam.files import write_json
 from bidibeam.hypotheses import Beams, Direction
 from bidibeam.interchange import nbest
+from bidibeam.metrics.scoring import sign_references
 from bidibeam.models.base import Model, usual_length
 from bidibeam.models.loading import load
 from bidibeam.protocols import Requirements
@@ -255,15 +256,16 @@ class Seed:
 
     def tune(self) -> None:
         """Tunes on validation for every N_B; the run gets the settings of the largest as well."""
-        plan = self.plan
+        plan, settings = self.plan, self.plan.settings
+        examples = plan.read_examples(VALIDATION, settings.validation_sources)
+        metric = sign_references(settings.metrics[0].signature, [each.references for each in examples])
         files = BeamFiles({size: self.beams_file(VALIDATION, size) for size in plan.beams[VALIDATION]})
         notes: list[str] = []
         for size in plan.progress.track(plan.tuned_sizes, len(plan.tuned_sizes), "tuning by N_B"):
-            tuned, search = self.tune_size(size, files), plan.settings.search_with(size)
+            tuned, search = self.tune_size(size, files), settings.search_with(size)
             if size > 1:  # one hypothesis is chosen whatever the settings
                 notes.extend(f"N_B = {size}: {note}" for note in (tuned.end_note, tuned.flat_note) if note)
-            settings = plan.settings
-            conditions = Conditions(settings.metrics[0], search, self.weights, settings.penalty_length)
+            conditions = Conditions(metric, search, self.weights, settings.penalty_length)
             for path in self.tuned_files(size):
                 write_tuned(path, tuned, conditions)
         if notes:

@@ -31,7 +31,7 @@ from bidibeam.strategies.loglinear import LogLinear
 from bidibeam.strategies.settings import StrategySettings
 from bidibeam.strategies.tuning import Compared, Curve, TuningResult
 
-METRIC = build_metric("bleu", tokenize="words")
+METRIC = build_metric("bleu", tokenize="words").signature
 FOUND = TuningResult(
     options={
         "bidis": {"lambda_": 0.3},
@@ -101,7 +101,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
             "unfinished": "keep",
             "allow_unknown": False,
         },
-        "metric": str(METRIC.signature),
+        "metric": str(METRIC),
         "penalty_length": None,
         "recommended": "bidis",
         "options": FOUND.options,

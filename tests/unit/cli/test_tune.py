@@ -102,6 +102,12 @@ def test_it_ranks_the_systems_recommends_one_and_says_how_to_use_it(
     assert {"lambda", "T of bidia bleu_t", "T of bidia wmd_t"} < set(words)
 
 
+def test_the_metric_is_signed_with_the_number_of_references(copied_run: Path, referenced_data: Path) -> None:
+    called("tune", copied_run, *SEARCH, "--data", referenced_data, "--strategy", "bidis")
+
+    assert "|nrefs:var|" in tuned_of(copied_run)["metric"]
+
+
 def test_any_metric_decides(unsure_run: Path, tmp_path: Path) -> None:
     run = copied(unsure_run, tmp_path / "run")
 

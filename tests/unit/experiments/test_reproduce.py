@@ -212,6 +212,19 @@ def test_a_given_model_is_measured_and_nothing_is_trained_or_written_beside_it(
 
 
 @pytest.mark.usefixtures("undrawn")
+def test_what_is_tuned_and_what_is_scored_tell_of_the_same_references(
+    given: Experiment, referenced_data: Path
+) -> None:
+    replace(given, data=referenced_data).run()
+
+    tuned = json.loads((given.folder / "seed-0" / "tuned" / "5.json").read_text())["metric"]
+    results = json.loads((given.folder / "results.json").read_text())
+    scored = results["seeds"][0]["systems"]["vbs"]["5"]["scores"]["bleu"]["signature"]
+    assert "|nrefs:var|" in tuned
+    assert scored.startswith(tuned)  # and goes on with the interval
+
+
+@pytest.mark.usefixtures("undrawn")
 def test_systems_may_be_judged_by_another_metric(given: Experiment) -> None:
     wer = replace(given, settings=replace(given.settings, metric="wer"))
 
@@ -265,7 +278,7 @@ class Notes(ExperimentObserver):
 
 
 def test_values_at_the_end_of_a_grid_are_one_note_and_stand_in_the_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    toy_data: PreparedData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def curve(system: str, setting: str, values: tuple[float, ...], scores: tuple[float, ...]) -> Curve:
         return Curve(system, setting, {}, values, scores, values[-1])
@@ -284,7 +297,7 @@ def test_values_at_the_end_of_a_grid_are_one_note_and_stand_in_the_file(
     }
     monkeypatch.setattr(Seed, "tune_size", lambda _self, size, _files: found[size])
     settings = resolve_experiment(preset="demo", overrides=["beam_sizes=[2,5,6]"])
-    plan = Plan(tmp_path, settings, progress=Notes())
+    plan = Plan(tmp_path, settings, data=toy_data.path, progress=Notes())
     seed = Seed(0, plan)
     seed.folder.mkdir()
     seed.file("model").write_text(json.dumps({"weights": "abc"}))
