@@ -118,8 +118,8 @@ def quality(results: Results) -> Section | None:
         results.interval,
     )
     name = "BLEU-4" if results.metric == DEFAULT_METRIC else results.label
-    pictures = [Picture("bleu", caption, draw)] if systems else []
-    return Section("bleu", f"{name} {where}", [*pictures, *tables])
+    pictures = [Picture("quality", caption, draw)] if systems else []
+    return Section("quality", f"{name} {where}", [*pictures, *tables])
 
 
 def name_measure(metric: str) -> str:

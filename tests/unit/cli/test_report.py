@@ -56,7 +56,7 @@ def test_the_report_of_a_folder_lies_beside_its_results(tmp_path: Path) -> None:
         f"1 figure, as SVG and PNG, is in {tmp_path / 'figures'}."
     )
     names = sorted(path.name for path in tmp_path.rglob("*") if path.is_file())
-    assert names == ["bleu.png", "bleu.svg", "report.html", "report.md", "results.json"]
+    assert names == ["quality.png", "quality.svg", "report.html", "report.md", "results.json"]
 
 
 @pytest.mark.parametrize(

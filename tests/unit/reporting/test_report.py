@@ -21,7 +21,7 @@ from bidibeam.text import escape_markdown
 from tests.unit.reporting.made_results import HOSTILE, made_evaluation, made_results
 from tests.unit.reporting.reports import DRAWN, NBSP, TITLES, Report, markdown_tables, without
 
-FIGURES = ("bleu", "headroom", "ranks", "positions", "penalty", "options")
+FIGURES = ("quality", "headroom", "ranks", "positions", "penalty", "options")
 FEW = ("vbs", "vbs-tuned", "bidia bleu_t", "oracle")
 
 
@@ -86,7 +86,7 @@ def test_a_hostile_system_is_text_in_tables_and_figures(tmp_path: Path) -> None:
     assert r"# bidibeam on a\[0;titleb" in report.markdown
     assert len(report.page.scripts) == 1
     assert "<script>$x$" not in report.html
-    figure = (tmp_path / "figures" / "bleu.svg").read_bytes()
+    figure = (tmp_path / "figures" / "quality.svg").read_bytes()
     texts = ElementTree.fromstring(figure).iter("{http://www.w3.org/2000/svg}text")
     assert name in [(text.text or "").strip() for text in texts]
 
@@ -153,7 +153,7 @@ def test_sections_of_several_files_name_their_file(tmp_path: Path) -> None:
     assert document.startswith("# bidibeam on cornell\n")
     assert "| test sources answered | 7 |" in document
     names = [path.name for path in written.figures if path.suffix == ".svg"]
-    assert names == ["bleu-results.svg", "ranks-results.svg", "ranks-analyses.svg"]
+    assert names == ["quality-results.svg", "ranks-results.svg", "ranks-analyses.svg"]
     ids = re.findall(r'\bid="([^"]*)"', written.page.read_text(encoding="utf-8"))
     assert len(ids) == len(set(ids))
 
