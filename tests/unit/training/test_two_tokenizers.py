@@ -244,7 +244,9 @@ def test_generate_writes_what_our_search_writes(bart: Path) -> None:
     model = BidirectionalSeq2Seq.from_pretrained(bart).eval()
     reader = PreTrainedTokenizerFast(tokenizer_file=str(bart / "source_tokenizer.json"), pad_token="<pad>")
     inputs = reader(SOURCES, return_tensors="pt", padding=True, return_token_type_ids=False)
-    settings = replace(SEARCH, length_formula="power", length_penalty=1.0, stopping="constant")
+    settings = replace(
+        SEARCH, length_formula="power", length_penalty=1.0, stopping="constant", unfinished="rank"
+    )
     found: Any = bidibeam.load(bart)
 
     for direction in Direction:
