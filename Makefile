@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 DEMO_DIR ?= runs/demo
-SAID := "hi , how are you ?" "what do you do for fun ?" "i love pizza ."
+SAID := "hi , how are you ?" "what do you do for fun ?" "i have an exam tomorrow ."
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test soak coverage format clean

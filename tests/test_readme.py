@@ -76,7 +76,7 @@ def test_the_first_python_of_the_readme_runs(capsys: pytest.CaptureFixture[str])
 
     exec(compile(code, "README.md", "exec"), {})
 
-    listed, explained, _ = capsys.readouterr().out.partition("'i love pizza.' is answered with ")
+    listed, explained, _ = capsys.readouterr().out.partition("'i have an exam tomorrow.' is answered with ")
     replies = [line.split("  ", 1)[1] for line in listed.splitlines()]
     assert len(replies) == 25
     assert len(set(replies)) == 25
@@ -87,12 +87,15 @@ def test_the_picture_shows_what_the_bundled_model_finds(tmp_path: Path) -> None:
     picture = (ROOT / "docs" / "images" / "beams.svg").read_text(encoding="utf-8")
     beams = tmp_path / "beams.jsonl"
 
-    assert called("decode", "--strategy", "bidia", "--n-best", beams, typed="i love pizza.\n").status == 0
+    assert (
+        called("decode", "--strategy", "bidia", "--n-best", beams, typed="i have an exam tomorrow.\n").status
+        == 0
+    )
 
     found = json.loads(beams.read_text())
     for text in (each["text"] for side in ("regular", "reverse") for each in found[side]):
-        assert f">{text}</text>" in picture
-    assert f"{found['ranking']['replies'][0]['text']}</tspan>" in picture
+        assert f">{text}   -" in picture or f"   {text}   -" in picture
+    assert f"→  {found['ranking']['replies'][0]['text']}</text>" in picture
 
 
 def test_strategies_and_similarities_are_documented() -> None:

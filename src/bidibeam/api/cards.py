@@ -35,7 +35,16 @@ ORIGINS = {
 }
 EXCHANGES_FILE = "exchanges.json"
 """What it says to some sources, what the model before it said, and which of the two was judged better."""
-TRAINING = ("batch_size", "epochs", "max_steps", "learning_rate", "weight_decay", "regular_weight", "seed")
+TRAINING = (
+    "batch_size",
+    "epochs",
+    "max_steps",
+    "learning_rate",
+    "weight_decay",
+    "label_smoothing",
+    "regular_weight",
+    "seed",
+)
 PRESETS = "src/bidibeam/presets"
 USE = (
     "`bidibeam chat DIR` and `bidibeam decode DIR`, where DIR is the folder of this file; without DIR, "
@@ -191,11 +200,13 @@ def _list_commands(
     corpus = str(settings.pop("corpus", "CORPUS"))
     source = [] if corpus == PrepareSettings().corpus else ["--source", "SOURCE"]
     yield _command("prepare", corpus, *source, *_flags(settings, PrepareSettings()), "--out", "data")
-    run, command = "run", exported.get("scores", {}).get("command")
-    if command:  # training was part of the experiment
-        ours = "|".join(map(re.escape, preset_names()))
-        command = re.sub(rf"(--config )\S*?\b({ours})\.yaml\b", rf"\g<1>{PRESETS}/\g<2>.yaml", command)
-        yield f"{' '.join(printable(command).replace('`', '').split())} --out out"
+    run, command = "run", exported.get("scores", {}).get("command", "")
+    ours = "|".join(map(re.escape, preset_names()))
+    command = re.sub(rf"(--config )\S*?\b({ours})\.yaml\b", rf"\g<1>{PRESETS}/\g<2>.yaml", command)
+    measure = f"{' '.join(printable(command).replace('`', '').split())} --out out"
+    is_trained_by_it = bool(command) and "--model" not in command.split()
+    if is_trained_by_it:
+        yield measure
         run = f"out/seed-{training.get('seed', 0)}/run"
     else:
         vectors = ["--vectors", str(metadata["vectors"])] if "vectors" in metadata else []
@@ -205,6 +216,8 @@ def _list_commands(
         if tuned["sources"] < data.get("pairs", {}).get(tuned["split"], 0):
             flags += ["--sources", str(tuned["sources"])]
         yield _command("tune", run, *flags)
+    if command and not is_trained_by_it:
+        yield measure
     half = ["--half"] if exported.get("precision") == "float16" else []
     results = ["--results", "out/results.json"] if command else []
     yield _command("export", run, "--out", "model", *half, "--card", *results)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from bidibeam.api.cards import find_package, read_scores, render_card
+from bidibeam.api.cards import EXCHANGES_FILE, find_package, read_scores, render_card
 from bidibeam.api.tuned import TUNED_FILE, TunedSettings
 from bidibeam.errors import SettingsError
 from bidibeam.files import names_in, reading, replacing_folder, resolve, write_json, write_text
@@ -31,7 +31,15 @@ if TYPE_CHECKING:
 
 
 CARD_FILE = "MODEL_CARD.md"
-FILES = (CONFIG_FILE, WEIGHTS_FILE, TOKENIZER_FILE, SOURCE_TOKENIZER_FILE, TUNED_FILE, CARD_FILE)
+FILES = (
+    CONFIG_FILE,
+    WEIGHTS_FILE,
+    TOKENIZER_FILE,
+    SOURCE_TOKENIZER_FILE,
+    TUNED_FILE,
+    EXCHANGES_FILE,
+    CARD_FILE,
+)
 """All that an export may hold."""
 
 
@@ -87,6 +95,8 @@ def export_run(
         config = run.config
         shape = config.architecture, config.model, config.vocabulary_size
         write_config(made, *shape, kept, config.output_size)
+        if (path / EXCHANGES_FILE).is_file():
+            write_text(made / EXCHANGES_FILE, (path / EXCHANGES_FILE).read_text(encoding="utf-8"))
         if card:
             with reading(path, "Train again, or leave out the card."):
                 write_text(made / CARD_FILE, render_card(made))

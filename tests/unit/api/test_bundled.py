@@ -12,6 +12,7 @@ from bidibeam.api.cards import render_card
 from bidibeam.api.tuned import TunedSettings
 from bidibeam.config import resolve
 from bidibeam.errors import RunError
+from bidibeam.metrics.ngrams import split_words
 from bidibeam.models import loading
 from bidibeam.models.checkpoint import tensor_shapes, to_half_precision
 from bidibeam.models.gru.network import BidirectionalModel
@@ -47,7 +48,8 @@ def test_its_settings_were_tuned_for_its_weights() -> None:
 
     tuned.check_weights(run.fingerprint)
     assert {"bidis", "vbs-tuned", "loglinear both"} < set(tuned.options)
-    assert tuned.recommended == "vbs-tuned"
+    assert tuned.recommended == "loglinear bleu_t closest both"
+    assert tuned.constraints["no_repeat_ngram_size"] == 3
 
 
 def test_its_card_is_what_its_files_say() -> None:
@@ -62,7 +64,9 @@ def test_its_card_is_what_its_files_say() -> None:
         "## Metrics",
         "## Limits",
         "bidibeam prepare chitchat",
-        "--config src/bidibeam/presets/compact.yaml",
+        "--preset compact",
+        "--no-repeat-ngram-size 3",
+        "## Exchanges",
         "--half",
     ):
         assert told in card
@@ -93,3 +97,16 @@ def test_an_installation_without_it_says_so(monkeypatch: pytest.MonkeyPatch) -> 
 
     with pytest.raises(RunError, match=r"came without a model: there is no .*nowhere\. Name a run"):
         load_run()
+
+
+def test_no_reply_of_it_repeats_three_words_and_they_are_those_of_its_card() -> None:
+    content = json.loads((bundled_path() / "exchanges.json").read_text(encoding="utf-8"))
+    sources = [each["source"] for each in content["exchanges"]]
+
+    replies = [ranking.best.text for ranking in load_decoder(load_run(device="cpu")).decode(sources)]
+
+    assert replies == [each["now"] for each in content["exchanges"]]
+    for reply in replies:
+        words = split_words(reply)
+        trigrams = list(zip(words, words[1:], words[2:], strict=False))
+        assert len(set(trigrams)) == len(trigrams)

@@ -229,7 +229,9 @@ def test_every_kind_of_model_talks(pair: tuple[Path, Path], tmp_path: Path, kind
 
     sources = "".join(f"{source}\n" for source in SOURCES)
     named = (*model, "-") if model[:1] != ("--regular",) else model
-    default, why = ("vbs-tuned", "recommended") if kind == "bundled" else ("bidis lambda=1", "the default")
+    default, why = "bidis lambda=1", "the default"
+    if kind == "bundled":
+        default, why = "loglinear bleu_t closest both", "recommended"
     expected = [
         called("decode", *named, *flags, "--strategy", strategy, typed=sources).replies
         for strategy in (default, "bidia")

@@ -70,7 +70,7 @@ def test_it_loads_and_answers_like_the_run(tuned_once: Path, out: Path) -> None:
 
     assert (call.status, call.out) == (0, "")
     assert sorted(path.name for path in out.iterdir()) == sorted(
-        set(FILES) - {"MODEL_CARD.md", "source_tokenizer.json"}
+        set(FILES) - {"MODEL_CARD.md", "exchanges.json", "source_tokenizer.json"}
     )
     before, after = load_run(tuned_once), load_run(out)
     assert before.config.model == after.config.model
@@ -85,16 +85,20 @@ def test_it_loads_and_answers_like_the_run(tuned_once: Path, out: Path) -> None:
         assert here == there
 
 
-def test_the_card_shows_exchanges_beside_those_of_the_model_before(half: Path, tmp_path: Path) -> None:
-    folder = copied(half, tmp_path / "model")
+def test_the_card_shows_exchanges_beside_those_of_the_model_before(
+    half: Path, copied_run: Path, out: Path
+) -> None:
     exchanges = [
         {"source": "hello!", "before": "hi | there", "now": "hello!", "better": "neither"},
         {"source": "goodbye.", "before": "what?", "now": "bye!", "better": "now"},
     ]
     content = {"how": "Judged blind.", "exchanges": exchanges}
-    (folder / "exchanges.json").write_text(json.dumps(content), encoding="utf-8")
+    (copied_run / "exchanges.json").write_text(json.dumps(content), encoding="utf-8")
 
-    card = render_card(folder)
+    assert called("export", copied_run, "--out", out, "--card").status == 0
+
+    assert read(out / "exchanges.json") == content
+    card = card_of(out)
 
     assert "## Exchanges\nJudged blind. Better: now 1, before 0, neither 1.\n" in card
     assert "| goodbye. | what? | bye! | now |" in card
@@ -259,6 +263,25 @@ def results_of(fingerprint: str) -> str:
 
     seeds = [seed(0, "000000000000", 9.5), seed(1, f"{fingerprint}0", 7.5), seed(2, fingerprint, 1.5)]
     return json.dumps({"sources": 3140, "settings": {"beam_sizes": [10, 50]}, "seeds": seeds})
+
+
+def test_a_card_tells_whether_the_experiment_trained_the_model_or_was_given_it(
+    copied_run: Path, tmp_path: Path, out: Path
+) -> None:
+    results = tmp_path / "results.json"
+    for command, wanted in (
+        ("bidibeam reproduce --data data --seeds 2", ["prepare", "reproduce", "export out/seed-0/run"]),
+        ("bidibeam reproduce --data data --model run", ["prepare", "train", "reproduce", "export run"]),
+    ):
+        content = json.loads(results_of(load_run(copied_run).fingerprint)) | {"command": command}
+        results.write_text(json.dumps(content))
+        flags = ("--card", "--overwrite", "--results", results)
+
+        assert called("export", copied_run, "--out", out, *flags).status == 0
+
+        lines = [line for line in card_of(out).splitlines() if line.startswith("bidibeam ")]
+        assert len(lines) == len(wanted)
+        assert all(line.startswith(f"bidibeam {start}") for line, start in zip(lines, wanted, strict=True))
 
 
 def test_test_scores_of_these_weights_are_kept_for_the_card(
