@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
-from bidibeam.evaluation.systems import CONTROL, System
 from bidibeam.experiments.seeds import Seed
 from bidibeam.models.base import Model
 from bidibeam.models.control import ControlModel
@@ -57,8 +56,3 @@ class ControlSeed(Seed):
     def weights(self) -> str:
         """The fingerprints of both."""
         return self.load_model(device="cpu").fingerprint
-
-    def build_controls(self) -> dict[str, System]:
-        """Builds the systems at the largest N_B, by names that say what they are."""
-        systems = self.build_systems(self.plan.settings.largest, replies_only=True)
-        return {f"{name}{CONTROL}": replace(each, name=f"{name}{CONTROL}") for name, each in systems.items()}

@@ -95,6 +95,10 @@ class Plan:
         """Every N_B, if there is something to tune."""
         return tuple(sorted(self.settings.beam_sizes)) if self.beams[VALIDATION] else ()
 
+    def count_sources(self, split: str) -> int | None:
+        """Returns how many sources of a split are searched; None for all."""
+        return self.settings.validation_sources if split == VALIDATION else self.settings.sources
+
     def read_examples(self, split: str, count: int | None) -> list[Beams]:
         """Reads sources with references."""
         examples = islice(PreparedData.open(self.data_folder).examples(split), count)

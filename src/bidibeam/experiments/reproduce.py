@@ -19,6 +19,7 @@ from bidibeam.evaluation.corpus import analyse_constant, analyse_positions
 from bidibeam.evaluation.evaluate import describe_metrics
 from bidibeam.experiments.controls import ControlSeed
 from bidibeam.experiments.plan import GivenModel, Plan, read_stage_file
+from bidibeam.experiments.seed_stages import model_stage, seed_stages
 from bidibeam.experiments.seeds import Seed
 from bidibeam.experiments.settings import resolve_experiment, stamp_settings, to_plain
 from bidibeam.experiments.stages import (
@@ -146,13 +147,14 @@ class Experiment(Plan):
             analyse("constant", analyse_constant, stamp, **counts, metric=self.settings.metrics[0]),
         ]
         has_cost = self.settings.cost_sources > 0 and "vbs" in self.settings.systems
-        models = {number: Seed(number, self).model_stage(prepared) for number in self.seeds}
+        models = {number: model_stage(Seed(number, self), prepared) for number in self.seeds}
         seeds = []
         for place, number in enumerate(self.seeds):
             following = self.seeds[(place + 1) % len(self.seeds)]
             # The first seed's times are enough, as ratios to VBS.
             seed = Seed(number, self, has_cost and not place, self._control(number, following))
-            seeds.append(seed.stages(models[number], models[following] if following != number else None))
+            other = models[following] if following != number else None
+            seeds.append(seed_stages(seed, models[number], other))
         report = self._report([*(stages[-1] for stages in seeds), *of_corpus])
         return [
             prepared,

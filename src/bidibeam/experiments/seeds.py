@@ -1,14 +1,14 @@
-"""One seed of an experiment: its stages (train, search, tune, measure, collect) and what they compute."""
+"""One seed of an experiment: its files, its model, and all that is computed of it."""
 
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -16,7 +16,6 @@ from bidibeam._version import __version__
 from bidibeam.api.decoders import load_decoder
 from bidibeam.api.tuned import TUNED_FILE, Conditions, TunedSettings, write_tuned
 from bidibeam.api.tuning import can_recommend
-from bidibeam.config import DEFAULT_ARCHITECTURE
 from bidibeam.data.prepared import PreparedData
 from bidibeam.decoding.decoder import ModelGenerator
 from bidibeam.evaluation import analyse
@@ -32,8 +31,7 @@ from bidibeam.evaluation.systems import (
     with_oracle,
 )
 from bidibeam.experiments.plan import TEST, VALIDATION, BeamFiles, Plan, read_stage_file
-from bidibeam.experiments.settings import stamp_settings
-from bidibeam.experiments.stages import ExperimentObserver, Stage, identify_content, json_stage
+from bidibeam.experiments.stages import ExperimentObserver
 from bidibeam.files import write_json
 from bidibeam.hypotheses import Beams, Direction
 from bidibeam.interchange import nbest
@@ -47,11 +45,8 @@ from bidibeam.strategies.settings import requirements_of, strategy_named
 from bidibeam.strategies.tuning import Tuner, TuningResult
 from bidibeam.training.logs import progress_of
 from bidibeam.training.settings import HUGGING_FACE, RunSettings
-from bidibeam.training.state import NOT_DECISIVE, is_finished_hugging_face
+from bidibeam.training.state import is_finished_hugging_face
 from bidibeam.training.train import train
-
-if TYPE_CHECKING:
-    from bidibeam.experiments.controls import ControlSeed
 
 WORTH_A_PROCESS = 20_000
 """Replies to score: fewer take less time than starting a process."""
@@ -66,7 +61,7 @@ class Seed:
     number: int
     plan: Plan
     is_timed: bool = False
-    control: ControlSeed | None = None
+    control: Seed | None = None  # the same with a second regular network in the reverse one's place
 
     @property
     def label(self) -> str:
@@ -106,138 +101,29 @@ class Seed:
         given, device = self.plan.given, device or self.plan.device
         return load(self.run, device=device) if given is None else given.load(device)
 
-    def model_stage(self, prepared: Stage) -> Stage:
-        """Returns the stage that trains the model, or looks at the given one."""
-        if self.plan.given is None:
-            return self._train(prepared)
-        metadata = self.plan.given.metadata.items()
-        known = {key: value for key, value in metadata if key in ("weights", "dtype")}
-        return json_stage("model", known, self.file("model"), self.identify_model)
-
-    def search_stages(self, models: Sequence[Stage]) -> list[Stage]:
-        """Returns the stages that search with the models that these stages make; the last one tunes."""
-        plan = self.plan
-        searches = {
-            (split, size): self._search(split, size, models)
-            for split, beams in plan.beams.items()
-            for size in beams
-        }
-        validation = [stage for (split, _), stage in searches.items() if split == VALIDATION]
-        outputs = [path for size in plan.tuned_sizes for path in self.tuned_files(size)]
-        stamp = {**self._common, **plan.metric_identity}
-        tuned = Stage(f"tune {self.label}", stamp, outputs, self.tune, after=(*models, *validation))
-        return [*searches.values(), tuned]
-
     @property
-    def _common(self) -> dict[str, Any]:
-        """What both tuning and evaluation depend on."""
-        plan, settings = self.plan, self.plan.settings
-        common = {"version": __version__, "systems": settings.systems, **plan.vectors_identity}
-        if settings.penalty_length is not None:
-            common["penalty_length"] = settings.penalty_length
-        return common
+    def run_settings(self) -> RunSettings:
+        """The settings of its training."""
+        settings = self.plan.settings
+        training = replace(settings.training, seed=self.number)
+        return RunSettings(settings.model, training, settings.architecture)
 
-    def stages(self, model: Stage, other: Stage | None = None) -> list[Stage]:
-        """Returns every stage after those of the model and its control's; the last one has all numbers."""
-        plan, settings, seed = self.plan, self.plan.settings, self.label
-        searches = self.search_stages([model])
-        if self.control is not None:
-            searches += self.control.search_stages([model, *([other] if other is not None else [])])
-        tuned = searches[-1]
-        perplexity = json_stage(
-            f"perplexity {seed}",
-            {"sources": settings.sources},
-            self.file("perplexity"),
-            self.measure_perplexity,
-            after=(model,),
-        )
-        timed = {
-            "sources": settings.cost_sources,
-            "turns": settings.cost_turns,
-            "search": stamp_settings(settings.search_with(settings.largest)),
-            "systems": [name for name in TIMED if name in settings.systems],
-            **plan.vectors_identity,
-        }
-        cost = json_stage(f"cost {seed}", timed, self.file("cost"), self.measure_cost, after=(model, tuned))
-        costs = [cost] if self.is_timed else []
-        evaluated = json_stage(
-            f"evaluate {seed}",
-            {
-                **self._common,
-                **plan.metric_identity,
-                "beam_sizes": settings.beam_sizes,
-                "examples": settings.examples,
-                "search": stamp_settings(settings.search),
-            },
-            self.file("evaluation"),
-            self.evaluate,
-            after=(model, *searches),
-        )
-        collected = json_stage(
-            f"gather {seed}",
-            {},
-            self.file("results"),
-            self.collect,
-            after=(evaluated, perplexity, *costs),
-            by_content=True,
-        )
-        return [*searches, perplexity, *costs, evaluated, collected]
-
-    def _train(self, prepared: Stage) -> Stage:
-        plan = self.plan
-        training = replace(plan.settings.training, seed=self.number)
-        settings = RunSettings(plan.settings.model, training, plan.settings.architecture)
+    def train_model(self) -> None:
+        """Trains the model, or resumes its training, and writes down which one it is."""
+        plan, settings = self.plan, self.run_settings
         is_ours = settings.architecture != HUGGING_FACE
-
-        def work() -> None:
-            if is_ours or not is_finished_hugging_face(self.run):
-                with plan.progress.show_training() as observer:
-                    train(
-                        PreparedData.open(plan.data_folder),
-                        self.run,
-                        settings,
-                        vectors=plan.vectors if is_ours else None,
-                        resume=True,
-                        observer=observer,
-                        note=plan.progress.note,
-                    )
-            write_json(self.file("model"), self.identify_model())
-
-        stamped = stamp_settings(training)
-        stamp = {
-            "model": stamp_settings(settings.model),
-            "training": {name: value for name, value in stamped.items() if name not in NOT_DECISIVE},
-            **plan.vectors_identity,
-        }
-        if settings.architecture != DEFAULT_ARCHITECTURE:
-            stamp["architecture"] = settings.architecture
-        outputs, identity = (self.run, self.file("model")), identify_content(self.file("model"))
-        return Stage(f"train seed {self.number}", stamp, outputs, work, after=(prepared,), identity=identity)
-
-    def _search(self, split: str, size: int, models: Sequence[Stage]) -> Stage:
-        plan, path = self.plan, self.beams_file(split, size)
-        count = plan.settings.validation_sources if split == VALIDATION else plan.settings.sources
-        settings = plan.settings.search_with(size)
-        directions, scored = plan.beams[split][size]
-
-        def work() -> None:
-            loaded = self.load_model()
-            if split == TEST:
-                plan.log_opening(f"search {self.label}, {size} hypotheses")
-            generator = ModelGenerator(loaded, dict.fromkeys(directions, settings), scored)
-            examples = plan.read_examples(split, count)
-            found = generator.stream(examples)
-            nbest.write(plan.progress.track(found, len(examples), f"{size} hypotheses, {split}"), path)
-
-        search = stamp_settings(settings)
-        stamp: dict[str, Any] = {
-            "search": search,
-            "sources": count,
-            "directions": directions,
-            "judged": scored,
-        }
-        stamp |= self.search_stamp
-        return Stage(f"search {self.label} {split} {size}", stamp, (path,), work, after=models)
+        if is_ours or not is_finished_hugging_face(self.run):
+            with plan.progress.show_training() as observer:
+                train(
+                    PreparedData.open(plan.data_folder),
+                    self.run,
+                    settings,
+                    vectors=plan.vectors if is_ours else None,
+                    resume=True,
+                    observer=observer,
+                    note=plan.progress.note,
+                )
+        write_json(self.file("model"), self.identify_model())
 
     def identify_model(self) -> dict[str, Any]:
         """Returns the fingerprint of the weights and the size of the vocabulary."""
@@ -253,6 +139,18 @@ class Seed:
     def word_vectors(self) -> WordVectors:
         """Those of the model, or those that were given."""
         return self.load_model(device="cpu").word_vectors(self.plan.vectors)
+
+    def search(self, split: str, size: int) -> None:
+        """Writes the n-best lists of a split, of that many hypotheses in each direction that is needed."""
+        plan, model = self.plan, self.load_model()
+        if split == TEST:
+            plan.log_opening(f"search {self.label}, {size} hypotheses")
+        directions, scored = plan.beams[split][size]
+        generator = ModelGenerator(model, dict.fromkeys(directions, plan.settings.search_with(size)), scored)
+        examples = plan.read_examples(split, plan.count_sources(split))
+        found = generator.stream(examples)
+        lists = plan.progress.track(found, len(examples), f"{size} hypotheses, {split}")
+        nbest.write(lists, self.beams_file(split, size))
 
     def tune(self) -> None:
         """Tunes on validation for every N_B; the run gets the settings of the largest as well."""
@@ -358,7 +256,7 @@ class Seed:
         systems = self.build_systems(settings.largest, replies_only=False)
         for name in track(list(systems), len(systems), f"scoring at N_B {settings.largest}"):
             rows[name][str(settings.largest)] = self.score(systems[name])
-        controls = {} if self.control is None else self.control.build_controls()
+        controls = self._build_controls()
         for name, system in controls.items():
             rows[name] = {str(settings.largest): self.score(system)}
         metric = settings.metrics[0].name
@@ -390,6 +288,13 @@ class Seed:
             "analyses": contents,
             "left_out": missing,
         }
+
+    def _build_controls(self) -> dict[str, System]:
+        """Builds the control's systems at the largest N_B, by names that say what they are."""
+        if self.control is None:
+            return {}
+        systems = self.control.build_systems(self.plan.settings.largest, replies_only=True)
+        return {f"{name}{CONTROL}": replace(each, name=f"{name}{CONTROL}") for name, each in systems.items()}
 
     def _test(self, systems: Mapping[str, System], controls: Mapping[str, System]) -> list[dict[str, Any]]:
         """Tests every system against the baselines, and those of both ends against their controls."""
