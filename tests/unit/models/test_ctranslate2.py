@@ -22,7 +22,8 @@ from bidibeam.cli.main import run
 from bidibeam.errors import RunError, SettingsError
 from bidibeam.hypotheses import Direction, NBest
 from bidibeam.models.base import Model
-from bidibeam.models.ctranslate2.model import MANIFEST, DirectionalTranslator
+from bidibeam.models.ctranslate2.manifest import MANIFEST
+from bidibeam.models.ctranslate2.translator import DirectionalTranslator
 from bidibeam.models.huggingface.adapter import HuggingFaceModel
 from bidibeam.models.huggingface.labels import arrange_ids, special_ids
 from bidibeam.search.settings import SearchSettings

@@ -13,7 +13,9 @@ from bidibeam.errors import RunError, SettingsError, describe_error
 from bidibeam.files import read_json, replacing_folder, write_json
 from bidibeam.hypotheses import Direction
 from bidibeam.models.checkpoint import SOURCE_TOKENIZER_FILE
-from bidibeam.models.ctranslate2.model import CTranslate2Model, Manifest, import_ctranslate2
+from bidibeam.models.ctranslate2.manifest import Manifest
+from bidibeam.models.ctranslate2.model import CTranslate2Model
+from bidibeam.models.ctranslate2.translator import import_ctranslate2
 from bidibeam.models.huggingface.configs import find_max_positions
 from bidibeam.models.huggingface.constraints import GenerationConstraints
 from bidibeam.models.huggingface.directional import DirectionalModel, prepare_task
