@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import product
+from itertools import cycle, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -125,7 +125,6 @@ def evaluate(
     bidibeam evaluate ours.txt theirs.txt --references phones.txt --metric ser --metric wer
     """  # noqa: D301
     from bidibeam.evaluation.evaluate import evaluate_systems
-    from bidibeam.evaluation.systems import system_from_replies
     from bidibeam.metrics.resampling import Resampling
 
     wanted = inputs.build_metrics(metrics or DEFAULT_METRICS, tokenize, lowercase)
@@ -136,23 +135,16 @@ def evaluate(
     settings = _strategy_settings(strategies, tuned_file, wanted[0] if metrics else None)
     names = _name_systems(files, [" ".join(name.split()) for name in strategies])
     controlled = _find_controlled(settings) if control is not None else []
-    chosen_by = [each for each, _ in settings] * len(files)  # by name, where there are strategies
-    controls = [f"{name} control" for name, each in zip(names, chosen_by, strict=False) if each in controlled]
-    _check_baselines(baselines, (*names, *controls))
-    against = list(dict.fromkeys(baselines)) or [names[0], *controls]
+    of_names = zip(names, cycle(settings), strict=False)  # each file has a system of each strategy
+    controls = [f"{name} control" for name, (each, _) in of_names if each in controlled]
+    against = _find_baselines(baselines, names, controls)
     check_not_input(out_file, [*(file for _, file in files), references_file])
     replies = _read_replies([file for _, file in files], references_file, needs_lists=bool(strategies))
-    if strategies:
-        how: Any = {"max_length": max_length, "vectors": vectors, "workers": workers or inputs.count_cores()}
-        found = _choose(replies, names, settings, **how)
-        if control is not None:
-            lists = _with_control(replies, control)
-            found += _choose(lists, controls, [each for each in settings if each[0] in controlled], **how)
-    else:
-        found = [
-            system_from_replies(name, file.beams, file.signature, beam_size=file.beam_size)
-            for name, file in zip(names, replies, strict=True)
-        ]
+    how: Any = {"max_length": max_length, "vectors": vectors, "workers": workers or inputs.count_cores()}
+    found = _build_systems(replies, names, settings, **how)
+    if control is not None:
+        lists = _with_control(replies, control)
+        found += _build_systems(lists, controls, [each for each in settings if each[0] in controlled], **how)
     inputs.note_case(
         (reply for system in found for reply in system.replies),
         (text for line in found[0].beams for text in line.references),
@@ -170,12 +162,15 @@ def evaluate(
         tell(f"Wrote {out_file}.", style=None)
 
 
-def _check_baselines(baselines: Sequence[str], names: Sequence[str]) -> None:
+def _find_baselines(baselines: Sequence[str], names: Sequence[str], controls: Sequence[str]) -> list[str]:
+    """The systems to test against, each once: those asked for, or else the first and the controls."""
     for baseline in baselines:
-        if baseline not in names:
+        if baseline not in (*names, *controls):
+            known = ", ".join((*names, *controls))
             raise UnknownNameError(
-                f"No system is called {baseline!r}, to be the baseline. Choose one of: {', '.join(names)}."
+                f"No system is called {baseline!r}, to be the baseline. Choose one of: {known}."
             )
+    return list(dict.fromkeys(baselines)) or [names[0], *controls]
 
 
 def _split_name(argument: str) -> tuple[str | None, str]:
@@ -277,7 +272,7 @@ def _with_control(files: Sequence[Replies], name: str) -> list[Replies]:
     return completed
 
 
-def _choose(
+def _build_systems(
     files: Sequence[Replies],
     names: Sequence[str],
     chosen_by: Sequence[TunedStrategy],
@@ -286,9 +281,14 @@ def _choose(
     vectors: Path | None,
     workers: int,
 ) -> list[System]:
-    """A system for each file and strategy: what the strategy chooses among the file's lists."""
-    from bidibeam.evaluation.systems import choose_system
+    """A system for each file and strategy, of what it chooses; without strategies, of each file's replies."""
+    from bidibeam.evaluation.systems import choose_system, system_from_replies
 
+    if not chosen_by:
+        return [
+            system_from_replies(name, file.beams, file.signature, beam_size=file.beam_size)
+            for name, file in zip(names, files, strict=True)
+        ]
     used = next((tuned for _, tuned in chosen_by if tuned is not None), None)
     for file in files:
         for settings, _ in chosen_by:
