@@ -241,9 +241,10 @@ class Requirements:
             object.__setattr__(self, "scored", self.directions)
 
     @property
-    def scorers(self) -> tuple[Direction, ...]:
-        """The directions that score what the other wrote."""
-        return tuple(direction.other for direction in self.scored)
+    def used(self) -> tuple[Direction, ...]:
+        """The directions that search, or score what the other wrote, each once."""
+        scorers = (direction.other for direction in self.scored)
+        return tuple(dict.fromkeys((*self.directions, *scorers)))
 
     def split(self, beam_size: int) -> dict[Direction, int] | None:
         """Returns each direction's share of N_B; None if there is less than one hypothesis for each."""

@@ -130,7 +130,7 @@ def default_search(model: Model, tuned: TunedSettings | None = None, **settings:
 
 def check_directions(model: Model, requirements: Requirements, strategy: str) -> None:
     """Refuse a strategy whose directions a model lacks."""
-    for direction in dict.fromkeys((*requirements.directions, *requirements.scorers)):
+    for direction in requirements.used:
         if direction not in model.directions:
             raise RunError(
                 f"The strategy {strategy} needs the {direction.value} direction, and {model.name} has only: "

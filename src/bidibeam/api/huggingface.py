@@ -172,8 +172,7 @@ class BidiGenerate:
             raise SettingsError(
                 f"The strategy {strategy} asks for the reference, which generate does not know."
             )
-        needed = (*self._requirements.directions, *self._requirements.scorers)
-        if self._reverse is None and Direction.REVERSE in needed:
+        if self._reverse is None and Direction.REVERSE in self._requirements.used:
             raise SettingsError(
                 f"The strategy {strategy} needs a reverse model: BidiGenerate(reverse_model)."
             )

@@ -239,8 +239,7 @@ def _read_replies(files: Sequence[str], references_file: str | None, *, needs_li
 
 def _find_controlled(settings: Sequence[TunedStrategy]) -> list[StrategySettings]:
     """The strategies that a control can stand in for: of both ends, but for scores of reverse hypotheses."""
-    needs = [(each, each.requirements) for each, _ in settings]
-    of_both = [each for each, needed in needs if len({*needed.directions, *needed.scorers}) > 1]
+    of_both = [each for each, _ in settings if len(each.requirements.used) > 1]
     found = [each for each in of_both if Direction.REVERSE not in each.requirements.scored]
     if not found:
         raise SettingsError(

@@ -169,11 +169,10 @@ class Experiment(Plan):
         has_second = self.control is not None or (following != number and self.given is None)
         if not has_second or not (self.settings.control or self.control is not None):
             return None
-        needs = {name: requirements_of(name) for name in self.settings.systems}
-        systems = [name for name, each in needs.items() if len({*each.directions, *each.scorers}) > 1]
+        systems = tuple(name for name in self.settings.systems if len(requirements_of(name).used) > 1)
         if not systems:
             return None
-        plan = replace(self, settings=replace(self.settings, systems=tuple(systems)))
+        plan = replace(self, settings=replace(self.settings, systems=systems))
         return ControlSeed(number, plan, other=Seed(following, self))
 
     def results(self) -> dict[str, Any]:

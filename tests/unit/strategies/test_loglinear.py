@@ -130,7 +130,7 @@ def test_both_directions_must_score_the_candidates_and_nobody_else(
     strategy: LogLinear, directions: tuple[Direction, ...], scored: tuple[Direction, ...]
 ) -> None:
     assert strategy.requirements == Requirements(directions, log_prob=True, scored=scored)
-    assert strategy.requirements.scorers == tuple(direction.other for direction in scored)
+    assert {*strategy.requirements.used} == {*BOTH}
 
 
 def test_what_is_missing_or_out_of_range_is_named() -> None:
