@@ -122,17 +122,13 @@ class TuningResult:
     recommended: str | None = None  # the default, or the simplest that the best does not clearly beat
 
     @property
-    def curves_at_end(self) -> list[Curve]:
-        """The curves whose best value lies at the end of what was tried."""
-        return [curve for curve in self.curves if curve.is_at_end]
-
-    @property
     def end_note(self) -> str:
         """Which values lie at the end of their grids, in a sentence; empty if none does."""
         parts = [
             f"{curve.setting.replace('_', ' ')} of {curve.system} ({curve.best[0]:g} of "
             f"{curve.values[0]:g} to {curve.values[-1]:g})"
-            for curve in self.curves_at_end
+            for curve in self.curves
+            if curve.is_at_end
         ]
         return f"At the end of what was tried, so better may lie beyond: {', '.join(parts)}." if parts else ""
 
