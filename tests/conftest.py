@@ -142,3 +142,20 @@ def toy_run(toy_data: PreparedData, tmp_path_factory: pytest.TempPathFactory) ->
 def unsure_run(toy_data: PreparedData, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that has learnt a part of its rule, so that settings make a difference."""
     return train_once(tmp_path_factory, "unsure-run", toy_data, max_steps=90, tensorboard=False)
+
+
+def copied(run: Path, to: Path) -> Path:
+    """A copy of a run without what training left beside it."""
+    return shutil.copytree(run, to, ignore=shutil.ignore_patterns("training", "tensorboard"))
+
+
+@pytest.fixture
+def copied_run(toy_run: Path, tmp_path: Path) -> Path:
+    """The toy run, to write into."""
+    return copied(toy_run, tmp_path / "run")
+
+
+@pytest.fixture
+def copied_unsure_run(unsure_run: Path, tmp_path: Path) -> Path:
+    """The unsure run, to write into."""
+    return copied(unsure_run, tmp_path / "run")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -59,13 +58,9 @@ def write(path: Path, weights: str) -> None:
 
 
 @pytest.fixture
-def run(toy_run: Path, tmp_path: Path) -> Run:
+def run(copied_run: Path) -> Run:
     """A copy of the toy run, so that the others stay untuned."""
-    folder = tmp_path / "run"
-    folder.mkdir()
-    for name in ("config.json", "model.safetensors", "tokenizer.json"):
-        shutil.copy(toy_run / name, folder / name)
-    return load_run(folder)
+    return load_run(copied_run)
 
 
 @pytest.fixture

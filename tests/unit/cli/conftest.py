@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,7 +17,7 @@ from bidibeam.data.prepared import PreparedData
 from bidibeam.reporting import plots
 from bidibeam.training.settings import RunSettings, TrainingSettings
 from bidibeam.training.train import train
-from tests.conftest import TINY_MODEL, WORDS
+from tests.conftest import TINY_MODEL, WORDS, copied
 from tests.unit.cli.calls import write_lines, write_vectors
 from tests.unit.cli.evaluations import written_beams, written_texts
 from tests.unit.models.huggingface.folders import write_pair
@@ -49,20 +48,9 @@ def fails_second(hypotheses, references):
 
 
 @pytest.fixture
-def copied_run(toy_run: Path, tmp_path: Path) -> Path:
-    """The toy run, to write into."""
-    return copied(toy_run, tmp_path / "run")
-
-
-@pytest.fixture
 def copied_regular_run(regular_run: Path, tmp_path: Path) -> Path:
     """The run without a reverse decoder, to write into."""
     return copied(regular_run, tmp_path / "run")
-
-
-def copied(run: Path, to: Path) -> Path:
-    shutil.copytree(run, to, ignore=shutil.ignore_patterns("training", "tensorboard"))
-    return to
 
 
 @pytest.fixture(scope="session")

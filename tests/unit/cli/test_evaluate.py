@@ -500,16 +500,8 @@ def test_a_control_stands_in_the_reverse_networks_place(
     sources = write_lines(tmp_path / "sources.jsonl", *examples)
     beams = tmp_path / "beams.jsonl"
     called("decode", unsure_run, sources, "--strategy", "bidia", "--n-best", beams, "--beam-size", "8")
-    flags = (
-        "--strategy",
-        "bidis",
-        "--strategy",
-        "bidia edit",
-        "--strategy",
-        "vbs",
-        "--metric",
-        "exact_match",
-    )
+    strategies = ("--strategy", "bidis", "--strategy", "bidia edit", "--strategy", "vbs")
+    flags = (*strategies, "--metric", "exact_match")
 
     found = results(tmp_path / "out.json", beams, *flags, "--control", toy_run, "--baseline", "bidis control")
 

@@ -22,8 +22,8 @@ from bidibeam.cli.main import load_command
 from bidibeam.config import resolve
 from bidibeam.data.prepare import PrepareSettings
 from bidibeam.data.prepared import PreparedData
+from tests.conftest import copied
 from tests.unit.cli.calls import called, refused
-from tests.unit.cli.conftest import copied
 
 
 def read(path: Path) -> Any:

@@ -21,9 +21,8 @@ from bidibeam.metrics import build_metric
 from bidibeam.reporting import plots
 from bidibeam.strategies import tuning
 from bidibeam.strategies.tuning import EXPONENTS, LAMBDAS, PENALTIES, REWARDS
-from tests.conftest import WORDS
+from tests.conftest import WORDS, copied
 from tests.unit.cli.calls import Call, called, lines_of, refused, write_lines, write_vectors
-from tests.unit.cli.conftest import copied
 from tests.unit.models.huggingface.folders import write_joint, write_pair
 from tests.unit.models.huggingface.tiny import prepared
 
@@ -61,14 +60,12 @@ def tuned_run(tuned_once: Path, tmp_path: Path) -> Path:
 
 @pytest.mark.usefixtures("drawn")
 def test_it_ranks_the_systems_recommends_one_and_says_how_to_use_it(
-    unsure_run: Path, tmp_path: Path, toy_data: PreparedData
+    copied_unsure_run: Path, toy_data: PreparedData
 ) -> None:
-    copied_run = copied(unsure_run, tmp_path / "run")
-
-    call = called("tune", copied_run, *SEARCH, "--tokenize", "words")
+    call = called("tune", copied_unsure_run, *SEARCH, "--tokenize", "words")
 
     assert (call.status, call.out) == (0, "")
-    sources, content = len(list(toy_data.examples("validation"))), tuned_of(copied_run)
+    sources, content = len(list(toy_data.examples("validation"))), tuned_of(copied_unsure_run)
     recommended = content["recommended"]
     for told in (
         f"Cross-validated on {sources} validation sources; * is recommended",
@@ -77,8 +74,8 @@ def test_it_ranks_the_systems_recommends_one_and_says_how_to_use_it(
         "mbr token_f1",
         "bidia embedding_cosine",
         f"Recommended: {recommended}",
-        f"Wrote {copied_run / 'tuned.json'}.",
-        f"Next: bidibeam decode {copied_run} FILE --beam-size 4",
+        f"Wrote {copied_unsure_run / 'tuned.json'}.",
+        f"Next: bidibeam decode {copied_unsure_run} FILE --beam-size 4",
     ):
         assert told in call.told
 
@@ -97,7 +94,7 @@ def test_it_ranks_the_systems_recommends_one_and_says_how_to_use_it(
     by_name = {each["system"]: each for each in content["ranking"]}
     assert recommended in by_name
     assert by_name["vbs-tuned"]["difference"] is None
-    picture = ElementTree.fromstring((copied_run / "tuned.svg").read_text())
+    picture = ElementTree.fromstring((copied_unsure_run / "tuned.svg").read_text())
     words = [element.text for element in picture.iter("{http://www.w3.org/2000/svg}text")]
     assert {"lambda", "T of bidia bleu_t", "T of bidia wmd_t"} < set(words)
 
@@ -108,21 +105,19 @@ def test_the_metric_is_signed_with_the_number_of_references(copied_run: Path, re
     assert "|nrefs:var|" in tuned_of(copied_run)["metric"]
 
 
-def test_any_metric_decides(unsure_run: Path, tmp_path: Path) -> None:
-    run = copied(unsure_run, tmp_path / "run")
+def test_any_metric_decides(copied_unsure_run: Path) -> None:
+    call = called("tune", copied_unsure_run, *SEARCH, "--quick", "--metric", "wer")
 
-    call = called("tune", run, *SEARCH, "--quick", "--metric", "wer")
-
-    content = tuned_of(run)
+    content = tuned_of(copied_unsure_run)
     assert call.status == 0
     assert content["metric"].startswith("metric:wer|")
     values = [each["cv"] for each in content["ranking"]]
     assert values == sorted(values)  # the fewest errors first
     assert "embedding_cosine" not in call.told  # it is quick
-    said = refused("tune", run, *SEARCH, "--metric", "distinct-1")
+    said = refused("tune", copied_unsure_run, *SEARCH, "--metric", "distinct-1")
     assert said.startswith("The metric distinct-1 is known only for all replies together, and tuning needs")
     assert said.endswith("choose another --metric, such as bleu.")
-    said = refused("tune", run, *SEARCH, "--metric", "length_ratio")
+    said = refused("tune", copied_unsure_run, *SEARCH, "--metric", "length_ratio")
     assert said.startswith("The metric length_ratio is best near 1, and tuning looks for the highest or")
 
 
@@ -172,15 +167,10 @@ def test_training_ends_with_a_quick_tune_that_can_be_left_out_and_cannot_do_harm
     toy_data: PreparedData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def train(name: str, *flags: str) -> Call:
-        size = (
-            "--set",
-            "model.decoder_size=8",
-            "--set",
-            "model.encoder_size=8",
-            "--set",
-            "training.max_steps=2",
+        small = shlex.split(
+            "--set model.decoder_size=8 --set model.encoder_size=8 --set training.max_steps=2"
         )
-        return called("train", toy_data.path, "--out", tmp_path / name, "--preset", "demo", *size, *flags)
+        return called("train", toy_data.path, "--out", tmp_path / name, "--preset", "demo", *small, *flags)
 
     tuned = train("tuned")
     assert (tuned.status, "Recommended: " in tuned.told) == (0, True)
@@ -214,21 +204,20 @@ def test_flags_say_whose_they_are(copied_run: Path) -> None:
 
 
 def test_few_sources_and_a_value_at_the_end_of_its_grid_are_noted_once(
-    unsure_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    copied_unsure_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = copied(unsure_run, tmp_path / "run")
     monkeypatch.setattr(tuning, "LAMBDAS", (0.01, 50.0))
 
-    call = called("tune", run, *SEARCH, "--strategy", "bidis")
+    call = called("tune", copied_unsure_run, *SEARCH, "--strategy", "bidis")
 
-    content = tuned_of(run)
+    content = tuned_of(copied_unsure_run)
     best, sources = content["options"]["bidis"]["lambda_"], content["sources"]
     assert len(set(content["curves"][0]["scores"])) == 2  # either value is an end
     told = f"so better may lie beyond: lambda of bidis ({best:g} of 0.01 to 50)."
     assert call.told.count(told) == 1
     assert f"Note: {sources} sources: settings tuned on so few say little." in call.told
     monkeypatch.setattr("bidibeam.cli.tune.FEW_SOURCES", sources)
-    assert "so few say little" not in called("tune", run, *SEARCH, "--strategy", "bidis").told
+    assert "so few say little" not in called("tune", copied_unsure_run, *SEARCH, "--strategy", "bidis").told
 
 
 def test_a_plot_that_cannot_be_written_is_noted_and_what_was_found_is_kept(copied_run: Path) -> None:
@@ -282,14 +271,14 @@ def check_bleu(
 
 
 def test_its_bleu_is_that_of_the_replies_that_decode_writes(
-    unsure_run: Path, toy_data: PreparedData, tmp_path: Path
+    copied_unsure_run: Path, toy_data: PreparedData
 ) -> None:
-    run = copied(unsure_run, tmp_path / "run")
+    assert called("tune", copied_unsure_run, *SEARCH).status == 0
+    assert {"bidia wmd_t", "bidia wmd_t tuned"} < set(tuned_of(copied_unsure_run)["values"])
 
-    assert called("tune", run, *SEARCH).status == 0
-    assert {"bidia wmd_t", "bidia wmd_t tuned"} < set(tuned_of(run)["values"])
-
-    check_bleu((run,), run, toy_data.path / "validation.jsonl", SEARCH, is_lowered=True)
+    check_bleu(
+        (copied_unsure_run,), copied_unsure_run, toy_data.path / "validation.jsonl", SEARCH, is_lowered=True
+    )
 
 
 def test_decoding_uses_it_and_says_so(tuned_run: Path) -> None:
@@ -420,29 +409,30 @@ def test_only_what_is_named_is_tuned_and_the_rest_is_kept(copied_run: Path) -> N
     assert " was tuned for another search or metric, and is gone." in call.told
 
 
-def test_systems_without_settings_are_compared_too(unsure_run: Path, tmp_path: Path) -> None:
-    run = copied(unsure_run, tmp_path / "run")
+def test_systems_without_settings_are_compared_too(copied_unsure_run: Path) -> None:
     systems = ("vbs", "mbr bleu", "bidis lambda=1", "bidia edit", "bidis")
 
-    call = called("tune", run, *SEARCH, *(word for name in systems for word in ("--strategy", name)))
+    call = called(
+        "tune", copied_unsure_run, *SEARCH, *(word for name in systems for word in ("--strategy", name))
+    )
 
     assert call.status == 0
-    content = tuned_of(run)
+    content = tuned_of(copied_unsure_run)
     assert list(content["values"]) == [*systems]
     assert {each["system"] for each in content["ranking"]} == {*systems}
     assert list(content["options"]) == ["bidis"]
-    answered = called("decode", run, *SEARCH, typed="red\n")
+    answered = called("decode", copied_unsure_run, *SEARCH, typed="red\n")
     assert f"Strategy: {content['recommended']} (recommended by tuned.json)" in answered.told
 
 
 def test_what_must_be_imported_is_compared_and_not_recommended(
-    unsure_run: Path, tmp_path: Path, similarities: Callable[[str], str]
+    copied_unsure_run: Path, similarities: Callable[[str], str]
 ) -> None:
-    run, own = copied(unsure_run, tmp_path / "run"), f"bidia {similarities('same')}"
+    own = f"bidia {similarities('same')}"
 
-    assert called("tune", run, *SEARCH, "--strategy", own, "--strategy", "vbs").status == 0
+    assert called("tune", copied_unsure_run, *SEARCH, "--strategy", own, "--strategy", "vbs").status == 0
 
-    content = tuned_of(run)
+    content = tuned_of(copied_unsure_run)
     assert (list(content["values"]), content["recommended"]) == ([own, "vbs"], "vbs")
 
 

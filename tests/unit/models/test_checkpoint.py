@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -25,15 +24,6 @@ from bidibeam.models.gru.scorer import GRUScorer
 from bidibeam.models.gru.settings import ModelSettings
 from bidibeam.models.loading import find_kind
 from tests.conftest import TINY_MODEL
-
-
-@pytest.fixture
-def copied(toy_run: Path, tmp_path: Path) -> Path:
-    copy = tmp_path / "run"
-    copy.mkdir()
-    for name in ("config.json", "model.safetensors", "tokenizer.json"):
-        shutil.copy(toy_run / name, copy / name)
-    return copy
 
 
 def test_a_saved_model_comes_back_the_same(tmp_path: Path) -> None:
@@ -197,12 +187,12 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize("kind", DAMAGE)
-def test_damage_is_named_with_a_way_out(copied: Path, kind: str) -> None:
+def test_damage_is_named_with_a_way_out(copied_run: Path, kind: str) -> None:
     damage, message = DAMAGE[kind]
-    damage(copied)
+    damage(copied_run)
 
     with pytest.raises(RunError, match=message) as caught:
-        load_run(copied)
+        load_run(copied_run)
     assert "\n" not in str(caught.value)
 
 
@@ -246,29 +236,31 @@ def test_a_folder_tells_its_kind_and_what_is_no_folder_is_a_name_on_the_hub(
         bidibeam.load(tmp_path)
 
 
-def test_a_run_is_loaded_with_all_that_it_says(copied: Path) -> None:
-    run = load_run(str(copied), device="cpu")
+def test_a_run_is_loaded_with_all_that_it_says(copied_run: Path) -> None:
+    run = load_run(str(copied_run), device="cpu")
 
-    assert run.path == copied
+    assert run.path == copied_run
     assert run.limits.max_source_length == 8
     assert run.device == torch.device("cpu")
     assert run.network.vocabulary_size == run.tokenizer.vocabulary_size
     assert not run.network.training
-    config = (copied / "config.json").read_text(encoding="utf-8")
+    config = (copied_run / "config.json").read_text(encoding="utf-8")
     assert config.count('"max_source_length": 8') >= 1
-    (copied / "config.json").write_text(config.replace('"max_source_length": 8', '"max_source_length": null'))
-    assert load_run(copied).limits.max_source_length is None  # then it reads sources of any length
+    (copied_run / "config.json").write_text(
+        config.replace('"max_source_length": 8', '"max_source_length": null')
+    )
+    assert load_run(copied_run).limits.max_source_length is None  # then it reads sources of any length
 
 
-def test_the_fingerprint_is_that_of_the_weights(toy_run: Path, copied: Path) -> None:
-    original, same = load_run(toy_run), load_run(copied)
+def test_the_fingerprint_is_that_of_the_weights(toy_run: Path, copied_run: Path) -> None:
+    original, same = load_run(toy_run), load_run(copied_run)
     assert same.fingerprint  # before the weights change
-    weights = load_file(copied / "model.safetensors")
+    weights = load_file(copied_run / "model.safetensors")
     first = next(iter(weights))
     weights[first].view(-1)[0] += 1e-3
-    save_file(weights, copied / "model.safetensors")
+    save_file(weights, copied_run / "model.safetensors")
 
-    other = load_run(copied)
+    other = load_run(copied_run)
 
     assert len(original.fingerprint) == 12
     assert same.fingerprint == original.fingerprint != other.fingerprint
