@@ -12,7 +12,7 @@ import pytest
 from bidibeam.errors import InputError
 from bidibeam.evaluation import ANALYSES, analyse
 from bidibeam.evaluation.systems import Evidence, System
-from bidibeam.hypotheses import Beams, Hypothesis, NBest
+from bidibeam.hypotheses import Beams, NBest
 from tests.unit.evaluation.evidences import (
     ONE_SIDED,
     TWO_SIDED,
@@ -20,6 +20,7 @@ from tests.unit.evaluation.evidences import (
     hypothesis,
     random_evidence,
     system,
+    without_scores,
 )
 
 pytestmark = pytest.mark.usefixtures("few_trials")
@@ -97,19 +98,9 @@ def without_references(evidence: Evidence) -> dict[str, dict[int, System]]:
 
 def texts_alone(evidence: Evidence) -> dict[str, dict[int, System]]:
     """Bidia and random replies, which need no scores."""
-
-    def bare(found: NBest) -> NBest:
-        return NBest(tuple(Hypothesis(each.text, each.tokens, None, each.length, None) for each in found))
-
     return {
         key: {
-            size: replace(
-                each,
-                beams=[
-                    replace(line, regular=bare(line.regular), reverse=bare(line.reverse))
-                    for line in each.beams
-                ],
-            )
+            size: replace(each, beams=without_scores(each.beams))
             for size, each in evidence.systems[key].items()
         }
         for key in ("bidia bleu_t", "random")

@@ -52,6 +52,15 @@ def system(name: str, beams: Sequence[Beams], beam_size: int, *, whole: bool = F
     return System(name, beam_size, beams, rankings, selection.signature)
 
 
+def without_scores(beams: Sequence[Beams]) -> list[Beams]:
+    """The same hypotheses as texts alone."""
+
+    def bare(found: NBest) -> NBest:
+        return NBest(tuple(Hypothesis(each.text, each.tokens, None, each.length, None) for each in found))
+
+    return [replace(line, regular=bare(line.regular), reverse=bare(line.reverse)) for line in beams]
+
+
 def answering(
     name: str, replies: Sequence[str], references: Sequence[str | None], beam_size: int = 4
 ) -> System:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from bidibeam.errors import BidibeamError, InputError, SettingsError, UnknownNameError
 from bidibeam.evaluation.systems import SYSTEMS, Evidence, choose_systems
-from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
+from bidibeam.hypotheses import Beams, Direction, NBest
 from bidibeam.strategies import STRATEGIES
 from tests.unit.evaluation.evidences import (
     MAX_LENGTH,
@@ -24,6 +24,7 @@ from tests.unit.evaluation.evidences import (
     random_evidence,
     system,
     value_of,
+    without_scores,
 )
 
 WIDE = [
@@ -34,15 +35,7 @@ BOTH = [
     replace(line, regular=NBest(line.regular.hypotheses[:2]), reverse=NBest(line.regular.hypotheses[:2]))
     for line in WIDE
 ]
-
-
-def texts_alone(beams: list[Beams]) -> list[Beams]:
-    def bare(found: NBest) -> NBest:
-        return NBest(tuple(Hypothesis(each.text, each.tokens, None, each.length, None) for each in found))
-
-    return [
-        replace(line, references=(), regular=bare(line.regular), reverse=bare(line.reverse)) for line in beams
-    ]
+TEXTS_ALONE = [replace(line, references=()) for line in without_scores(BOTH)]
 
 
 def is_of_both(name: str) -> bool:
@@ -78,7 +71,7 @@ def test_of_lists_with_the_same_n_b_the_first_counts() -> None:
 
 
 def test_what_lists_are_not_enough_for_is_missing_with_the_reason() -> None:
-    found, missing = choose_systems([texts_alone(BOTH)], max_length=MAX_LENGTH)
+    found, missing = choose_systems([TEXTS_ALONE], max_length=MAX_LENGTH)
 
     assert list(found) == ["bidia bleu_t", "bidia bleu_t either", "longest", "random"]
     reasons = {
@@ -119,7 +112,7 @@ def test_a_system_that_was_named_must_be_possible(
 
 
 def test_if_nothing_is_possible_one_reason_is_given() -> None:
-    reverse_only = [line.with_hypotheses(Direction.REGULAR, NBest()) for line in texts_alone(BOTH)]
+    reverse_only = [line.with_hypotheses(Direction.REGULAR, NBest()) for line in TEXTS_ALONE]
 
     with pytest.raises(
         InputError, match=r"^No system can choose among these lists\. vbs: source '0' has no regular"
