@@ -7,12 +7,7 @@ from string import ascii_letters, digits
 from typing import Any
 
 import transformers
-from transformers import (
-    AutoConfig,
-    AutoModelForCausalLM,
-    AutoModelForImageTextToText,
-    AutoModelForSeq2SeqLM,
-)
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText, AutoModelForSeq2SeqLM
 from transformers.models.auto import modeling_auto
 
 LETTERS = (ascii_letters + digits)[:60]
@@ -118,14 +113,7 @@ VARIANTS: dict[str, Variant] = {
     "llama yarn rope": ("llama", {"rope_parameters": {**ROPE, "rope_type": "yarn"}}),
     "llama llama3 rope": (
         "llama",
-        {
-            "rope_parameters": {
-                **ROPE,
-                "rope_type": "llama3",
-                "low_freq_factor": 1.0,
-                "high_freq_factor": 4.0,
-            }
-        },
+        {"rope_parameters": {**ROPE, "rope_type": "llama3", "low_freq_factor": 1.0, "high_freq_factor": 4.0}},
     ),
     **{
         f"{kind} longrope": (

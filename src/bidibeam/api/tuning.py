@@ -16,12 +16,7 @@ from bidibeam.evaluation.systems import BASE
 from bidibeam.hypotheses import Beams, Direction
 from bidibeam.metrics.scoring import check_tunable, ignore_case, sign_references
 from bidibeam.models.base import usual_length
-from bidibeam.strategies.settings import (
-    DEFAULT_SYSTEM,
-    TUNED_VBS,
-    StrategySettings,
-    requirements_of,
-)
+from bidibeam.strategies.settings import DEFAULT_SYSTEM, TUNED_VBS, StrategySettings, requirements_of
 from bidibeam.strategies.tuning import Tuner, TuningResult
 
 if TYPE_CHECKING:

@@ -22,14 +22,7 @@ from bidibeam.evaluation import analyse
 from bidibeam.evaluation.cost import formulas, measure_costs
 from bidibeam.evaluation.evaluate import compare_systems, score_system
 from bidibeam.evaluation.perplexity import perplexities
-from bidibeam.evaluation.systems import (
-    BASELINES,
-    CONTROL,
-    Evidence,
-    System,
-    choose_system,
-    with_oracle,
-)
+from bidibeam.evaluation.systems import BASELINES, CONTROL, Evidence, System, choose_system, with_oracle
 from bidibeam.experiments.plan import TEST, VALIDATION, BeamFiles, Plan, read_stage_file
 from bidibeam.experiments.stages import ExperimentObserver
 from bidibeam.files import write_json

@@ -8,14 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bidibeam.config import (
-    DEFAULT_ARCHITECTURE,
-    build_run,
-    load_preset,
-    load_yaml,
-    merge,
-    parse_override,
-)
+from bidibeam.config import DEFAULT_ARCHITECTURE, build_run, load_preset, load_yaml, merge, parse_override
 from bidibeam.data.corpora import CORPORA
 from bidibeam.data.prepare import PrepareSettings
 from bidibeam.errors import SettingsError

@@ -13,14 +13,7 @@ import torch
 from torch import Tensor
 
 from bidibeam.data.words import split
-from bidibeam.errors import (
-    InputError,
-    ScorerError,
-    SettingsError,
-    check_setting,
-    describe_error,
-    wrapping,
-)
+from bidibeam.errors import InputError, ScorerError, SettingsError, check_setting, describe_error, wrapping
 from bidibeam.hypotheses import Direction, Hypothesis, NBest
 from bidibeam.models.base import Limits, spell_bad_words
 from bidibeam.models.n_best import to_n_best

@@ -17,12 +17,7 @@ from bidibeam.errors import SettingsError
 from bidibeam.files import write_json, write_text
 from bidibeam.hypotheses import Direction
 from bidibeam.models.cards import model_card
-from bidibeam.models.checkpoint import (
-    SOURCE_TOKENIZER_FILE,
-    STARTED_FILE,
-    hugging_face_config,
-    write_weights,
-)
+from bidibeam.models.checkpoint import SOURCE_TOKENIZER_FILE, STARTED_FILE, hugging_face_config, write_weights
 from bidibeam.models.huggingface.bases import open_base
 from bidibeam.models.huggingface.configs import METADATA_FILE, read_metadata
 from bidibeam.models.huggingface.labels import padding_id, special_ids

@@ -134,11 +134,7 @@ def given(ours: Path, tmp_path: Path) -> dict[str, object]:
     for name, text in texts.items():
         files[name].write_text(text)
     (tmp_path / "link.jsonl").symlink_to(ours)
-    more = {
-        "ours": ours,
-        "link": tmp_path / "link.jsonl",
-        "csv": tmp_path / "o.csv",
-    }
+    more = {"ours": ours, "link": tmp_path / "link.jsonl", "csv": tmp_path / "o.csv"}
     return {
         **files,
         **more,

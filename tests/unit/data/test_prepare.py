@@ -14,15 +14,7 @@ from safetensors.numpy import load_file, save
 
 from bidibeam.data.encoding import REASONS
 from bidibeam.data.prepare import PrepareSettings, prepare
-from bidibeam.data.prepared import (
-    FILES,
-    INFO,
-    PAIRS,
-    SOURCE_TOKENIZER,
-    STATISTICS,
-    TOKENIZER,
-    PreparedData,
-)
+from bidibeam.data.prepared import FILES, INFO, PAIRS, SOURCE_TOKENIZER, STATISTICS, TOKENIZER, PreparedData
 from bidibeam.errors import BidibeamError, CorpusError, RunError, SettingsError
 from bidibeam.files import alone_in
 from tests.unit.data.made_corpora import corpus, pair_texts, settings

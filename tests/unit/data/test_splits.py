@@ -226,10 +226,7 @@ def test_official_held_out_splits_keep_what_is_too_long_and_training_does_not(tm
     dropped = [data.statistics["dropped"][split] for split in ("train", "validation")]
     assert {
         name: sum(each[name] for each in dropped) for name in ("source_too_long", "response_too_long")
-    } == {
-        "source_too_long": 1,
-        "response_too_long": 1,
-    }
+    } == {"source_too_long": 1, "response_too_long": 1}
     assert data.split("test").source_length.max() == 9
 
 

@@ -359,10 +359,7 @@ def test_a_figure_shows_both_beams_the_matrix_and_the_winners(tmp_path: Path) ->
 
 def test_long_texts_are_cut_and_markup_stays_text_in_a_figure(tmp_path: Path) -> None:
     long = [made("word " * 90 + str(number), -2.0, other_log_prob=-2.0) for number in range(20)]
-    odd = [
-        made("$a_1$ \\frac", other_log_prob=-1.0),
-        made(90 * WIDE, other_log_prob=-1.0),
-    ]
+    odd = [made("$a_1$ \\frac", other_log_prob=-1.0), made(90 * WIDE, other_log_prob=-1.0)]
 
     explanation = explained(beams=beams_of(long, odd, "line\nbreak " * 50))
     explanation.plot(tmp_path / "beams.png")

@@ -43,11 +43,7 @@ def test_layers_overrule_each_other_in_order(tmp_path: Path) -> None:
 def test_search_options_are_stamped_only_where_they_are_used() -> None:
     plain, used = SearchSettings(), SearchSettings(repetition_penalty=1.2, bad_words=("a b",))
 
-    assert stamp_settings(used) == {
-        **stamp_settings(plain),
-        "repetition_penalty": 1.2,
-        "bad_words": ["a b"],
-    }
+    assert stamp_settings(used) == {**stamp_settings(plain), "repetition_penalty": 1.2, "bad_words": ["a b"]}
     assert not {"no_repeat_ngram_size", "repetition_penalty", "bad_words"} & stamp_settings(plain).keys()
     given = resolve_experiment(preset="demo", overrides=["search.bad_words=[a b]"]).search
     assert given.bad_words == ("a b",)

@@ -170,11 +170,7 @@ WHOLE: dict[str, Any] = {"length_penalty": 0, "stopping": "exhaust"}
                 ("drop", ["a.", "b."]),
             )
         ),
-        (
-            CUT_OFF_TIED,
-            {**WHOLE, "beam_size": 3, "max_length": 2, "unfinished": "rank"},
-            ["a.", "aa", "ab"],
-        ),
+        (CUT_OFF_TIED, {**WHOLE, "beam_size": 3, "max_length": 2, "unfinished": "rank"}, ["a.", "aa", "ab"]),
     ],
 )
 def test_the_answer_is_what_arithmetic_says(row: Row, options: dict[str, Any], expected: list[str]) -> None:

@@ -18,13 +18,7 @@ from hypothesis import strategies as st
 from nltk.translate import bleu_score
 
 from bidibeam.errors import SettingsError
-from bidibeam.similarities.bleu import (
-    Bleu,
-    BleuT,
-    brevity_penalties,
-    count_matches,
-    number_tokens,
-)
+from bidibeam.similarities.bleu import Bleu, BleuT, brevity_penalties, count_matches, number_tokens
 from tests.unit.similarities.made import compare, hypotheses
 
 METHODS = {"floor": "method1", "none": "method0", "add-1": "method2"}
@@ -58,10 +52,7 @@ def test_counts_are_nltks_for_long_sequences(words: int) -> None:
 
 
 def nltks(
-    hypothesis: Sequence[str],
-    reference: Sequence[str],
-    method: str,
-    weights: tuple[float, ...] = (0.25,) * 4,
+    hypothesis: Sequence[str], reference: Sequence[str], method: str, weights: tuple[float, ...] = (0.25,) * 4
 ) -> float:
     """nltk's sentence BLEU without its brevity penalty."""
     smoothing = getattr(bleu_score.SmoothingFunction(), method)

@@ -75,10 +75,7 @@ def test_a_captured_hugging_face_model_trains_as_plain_steps_do(
 
 
 def test_a_model_that_cannot_be_captured_trains_by_plain_steps(
-    toy_data: PreparedData,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    toy_data: PreparedData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     forward = ModelWithLoss.forward
 

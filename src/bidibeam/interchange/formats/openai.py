@@ -13,13 +13,7 @@ from typing import IO, TYPE_CHECKING, ClassVar
 from bidibeam.errors import InputError
 from bidibeam.hypotheses import Beams, Direction, Hypothesis
 from bidibeam.interchange.formats import OneDirection, check_source, make_hypothesis
-from bidibeam.interchange.text_lines import (
-    JsonObject,
-    LineSource,
-    guess_object,
-    open_lines,
-    to_line,
-)
+from bidibeam.interchange.text_lines import JsonObject, LineSource, guess_object, open_lines, to_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

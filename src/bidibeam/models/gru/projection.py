@@ -110,12 +110,7 @@ class _Slopes:
 
 
 def projected_cross_entropy(
-    hidden: Tensor,
-    weight: Tensor,
-    bias: Tensor,
-    targets: Tensor,
-    row_weights: Tensor,
-    smoothing: float = 0.0,
+    hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, row_weights: Tensor, smoothing: float = 0.0
 ) -> tuple[Tensor, Tensor]:
     """The weighted total and the rows' losses; see `ProjectedCrossEntropy`."""
     if not torch.is_grad_enabled():  # which a function of autograd's cannot see from inside

@@ -163,20 +163,12 @@ def behind(second: dict[str, Any]) -> str:
             "0 ||| a ||| F0= -1 F1= -2 ||| -1",
             "in, line 1: there is no feature 'F9'; there are: F0, F1.",
         ),
-        (
-            Moses(log_prob="F9"),
-            "0 ||| a ||| ||| -1",
-            "in, line 1: there is no feature 'F9'; there are none.",
-        ),
+        (Moses(log_prob="F9"), "0 ||| a ||| ||| -1", "in, line 1: there is no feature 'F9'; there are none."),
         *((Fairseq(), content, f"in, {said}") for content, said in FAIRSEQ.items()),
         *((OpenAI(), content, f"in, line 1{said}") for content, said in OPENAI.items()),
         (OpenAI(), TWICE, f"in, line 3: {SAME_ID.format('x')}"),
         (Mbrs(), "a\n", "in: flat text does not say how many hypotheses a source has. Say it by per_source."),
-        (
-            Mbrs(per_source=3),
-            "a\nb\nc\nd\n",
-            "in has 4 lines, which is not a multiple of per_source, 3.",
-        ),
+        (Mbrs(per_source=3), "a\nb\nc\nd\n", "in has 4 lines, which is not a multiple of per_source, 3."),
     ],
 )
 def test_what_cannot_be_read_is_named_with_its_line(format_: Format, content: str, message: str) -> None:
@@ -221,11 +213,7 @@ REVERSE = Beams("x", "", reverse=NBest((said("a", -1.0),)))
             (Moses(), [listed("x", "fine", text)], SEPARATED)
             for text in ("a ||| b", "|||", "a |||", "||| a", "a\n||| b")
         ),
-        (
-            Fairseq(),
-            [listed("x", said("fine", -1.0), "odd")],
-            UNSCORED,
-        ),
+        (Fairseq(), [listed("x", said("fine", -1.0), "odd")], UNSCORED),
         *(
             (
                 Fairseq(),

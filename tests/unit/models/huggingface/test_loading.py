@@ -46,18 +46,8 @@ NO_PAIRS: list[tuple[str, dict[str, Any], type[Exception], str]] = [
         SettingsError,
         "^beam_size must be at least 2 for bid",
     ),
-    (
-        "0 1",
-        {"settings": SearchSettings(max_length=64)},
-        SettingsError,
-        "^gpt2-regular has 64 positions,",
-    ),
-    (
-        "0 1",
-        {"strategy": "bidia bleu_t tuned"},
-        SettingsError,
-        "^The system 'bidia bleu_t tuned' must be",
-    ),
+    ("0 1", {"settings": SearchSettings(max_length=64)}, SettingsError, "^gpt2-regular has 64 positions,"),
+    ("0 1", {"strategy": "bidia bleu_t tuned"}, SettingsError, "^The system 'bidia bleu_t tuned' must be"),
 ]
 """Which of the pair is given as the regular and as the reverse model, how, and what is said."""
 

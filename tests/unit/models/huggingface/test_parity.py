@@ -13,11 +13,7 @@ from transformers import LogitsProcessor, LogitsProcessorList
 from bidibeam.hypotheses import Direction, Hypothesis
 from bidibeam.models.huggingface.directional import DirectionalModel, read_task
 from bidibeam.models.huggingface.scorer import MODEL_TYPES, ROPE_TYPES
-from tests.unit.models.huggingface.tiny import (
-    FAMILIES,
-    model_of,
-    random_inputs,
-)
+from tests.unit.models.huggingface.tiny import FAMILIES, model_of, random_inputs
 
 SCORE_TOLERANCE = 1e-4
 """Relative to a score where that is beyond 1: float32 has seven digits, however large logits are."""
