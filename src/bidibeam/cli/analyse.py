@@ -11,16 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bidibeam._version import __version__
-from bidibeam.cli import options
+from bidibeam.cli import inputs, options
 from bidibeam.cli.console import note, notice_if_slow, show, tell, track
-from bidibeam.cli.inputs import (
-    build_metrics,
-    count_cores,
-    note_length,
-    note_other_model,
-    read_tuned,
-    word_vectors,
-)
 from bidibeam.cli.main import name_flags
 from bidibeam.errors import InputError, SettingsError, UnknownNameError
 from bidibeam.evaluation import ANALYSES, RESULTS_VERSION
@@ -136,9 +128,9 @@ def analyse(
     if data is not None:
         if files:
             raise SettingsError("Give either lists or --data: what --data is enough for needs no lists.")
-        _analyse_data(data, names, build_metrics([metric], tokenize, lowercase)[0], out)
+        _analyse_data(data, names, inputs.build_metrics([metric], tokenize, lowercase)[0], out)
     elif files:
-        (judge,) = build_metrics([metric], tokenize, lowercase)
+        (judge,) = inputs.build_metrics([metric], tokenize, lowercase)
         _analyse_lists(files, names, metric=judge, out=out, **flags)
     else:
         raise click.UsageError("Give lists, NBEST.jsonl..., or prepared data with --data.")
@@ -189,12 +181,12 @@ def _analyse_lists(
         ANALYSES.get(name)
     check_systems(systems)
     wanted = [StrategySettings.named(name).system for name in systems]
-    tuned = read_tuned(tuned_file)
+    tuned = inputs.read_tuned(tuned_file)
     lists = _read(files, tuned)
-    space = word_vectors(vectors, chain.from_iterable(lists))
+    space = inputs.word_vectors(vectors, chain.from_iterable(lists))
     if space is not None:
         space()  # whoever names a file wants it used
-    known, threads = {} if tuned is None else tuned.options, workers or count_cores()
+    known, threads = {} if tuned is None else tuned.options, workers or inputs.count_cores()
     with notice_if_slow("Choosing among the lists ..."):
         found, lacking = choose_systems(
             lists,
@@ -215,7 +207,9 @@ def _analyse_lists(
     sizes = (f"{name} {', '.join(map(str, sorted(each)))}" for name, each in found.items())
     show(f"N_B, the hypotheses that each could choose from: {'; '.join(sizes)}.", style="dim")
     if AGREEING in found:
-        note_length([strategy_named(AGREEING).build(max_length=max_length)], chain.from_iterable(lists))
+        inputs.note_length(
+            [strategy_named(AGREEING).build(max_length=max_length)], chain.from_iterable(lists)
+        )
     if "bidis" in found and "bidis" not in known:
         note("bidis has the lambda 1, which nobody tuned; --tuned has a better one.")
     untuned = lacking.get("vbs-tuned")  # says the same of all that must be tuned, where nothing is
@@ -262,7 +256,7 @@ def _read(files: Sequence[str], tuned: TunedSettings | None) -> list[list[Beams]
     for name in files:
         lines = open_lines(name)
         if tuned is not None:
-            note_other_model(tuned, name, model_of(lines))
+            inputs.note_other_model(tuned, name, model_of(lines))
         lists.append(list(track(nbest.read(lines), None, f"reading {name}", lines=lines)))
         if not lists[-1]:
             raise InputError(
