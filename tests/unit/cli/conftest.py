@@ -20,7 +20,7 @@ from bidibeam.training.train import train
 from tests.conftest import TINY_MODEL, WORDS, copied
 from tests.unit.cli.calls import write_lines, write_vectors
 from tests.unit.cli.evaluations import written_beams, written_texts
-from tests.unit.models.huggingface.folders import write_pair
+from tests.unit.models.huggingface.folders import SOURCES, write_pair
 
 SIMILARITIES = """
 def same(hypotheses, references):
@@ -72,6 +72,12 @@ def vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """The folders of a regular and of a reverse Hugging Face model."""
     return write_pair(tmp_path_factory.mktemp("pair"), "bart")
+
+
+@pytest.fixture
+def hf_sources(tmp_path: Path) -> Path:
+    """What the models of a pair are asked."""
+    return write_lines(tmp_path / "hf-sources.txt", *SOURCES)
 
 
 @pytest.fixture

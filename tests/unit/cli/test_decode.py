@@ -392,13 +392,6 @@ def test_a_name_that_is_nothing_and_one_too_many_are_told(toy_run: Path, sources
     assert "unexpected extra argument" in call.err
 
 
-@pytest.fixture
-def hf_sources(tmp_path: Path) -> Path:
-    path = tmp_path / "hf-sources.txt"
-    path.write_text("".join(f"{source}\n" for source in SOURCES))
-    return path
-
-
 def test_a_pair_replies_as_the_library_does(pair: tuple[Path, Path], hf_sources: Path) -> None:
     regular, reverse = pair
     settings = SearchSettings(beam_size=6, max_length=7)

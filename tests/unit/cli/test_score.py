@@ -16,7 +16,7 @@ from bidibeam.data.prepared import PreparedData
 from bidibeam.hypotheses import Direction
 from bidibeam.models.gru.scorer import GRUScorer
 from tests.unit.cli.calls import called, fill, lines_of, refused, refused_line, write_lines
-from tests.unit.models.huggingface.folders import SOURCES, write_joint, write_model, write_pair
+from tests.unit.models.huggingface.folders import write_joint, write_model, write_pair
 
 QUICK = ("--beam-size", "6", "--max-length", "7")
 
@@ -28,13 +28,6 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     """Models that write no start token, which a text would not tell."""
     generation = {"suppress_tokens": [2]}
     return write_pair(tmp_path_factory.mktemp("pair"), request.param, generation=generation)
-
-
-@pytest.fixture
-def sources(tmp_path: Path) -> Path:
-    path = tmp_path / "sources.txt"
-    path.write_text("".join(f"{source}\n" for source in SOURCES))
-    return path
 
 
 def bare(path: Path, target: Path) -> Path:
@@ -60,11 +53,11 @@ def close(one: list[list[float]], other: list[list[float]]) -> None:
 
 @pytest.mark.parametrize("strategy", ["bidis", "bidia"])
 def test_both_models_say_of_texts_what_the_search_said(
-    pair: tuple[Path, Path], sources: Path, tmp_path: Path, strategy: str
+    pair: tuple[Path, Path], hf_sources: Path, tmp_path: Path, strategy: str
 ) -> None:
     live, half, whole = (tmp_path / name for name in ("live.jsonl", "half.jsonl", "whole.jsonl"))
     models = ("--regular", pair[0], "--reverse", pair[1])
-    assert called("decode", *models, sources, *QUICK, "--strategy", strategy, "--n-best", live).status == 0
+    assert called("decode", *models, hf_sources, *QUICK, "--strategy", strategy, "--n-best", live).status == 0
 
     call = called("score", bare(live, tmp_path / "bare.jsonl"), "--model", pair[0], "--out", half)
     assert (call.status, call.out) == (0, ""), call.err
@@ -79,14 +72,14 @@ def test_both_models_say_of_texts_what_the_search_said(
 
 
 def test_bidis_needs_no_model_once_a_reverse_one_has_scored(
-    pair: tuple[Path, Path], sources: Path, tmp_path: Path
+    pair: tuple[Path, Path], hf_sources: Path, tmp_path: Path
 ) -> None:
     beams, scored, live = (tmp_path / name for name in ("beams.jsonl", "scored.jsonl", "live.jsonl"))
     bidis = ("--strategy", "bidis", "--lambda", "0.7")
     models = ("--regular", pair[0], "--reverse", pair[1])
-    expected = called("decode", *models, sources, *QUICK, *bidis, "--n-best", live)
+    expected = called("decode", *models, hf_sources, *QUICK, *bidis, "--n-best", live)
     vbs = ("--strategy", "vbs", "--n-best", beams)
-    assert called("decode", "--regular", pair[0], sources, *QUICK, *vbs).status == 0
+    assert called("decode", "--regular", pair[0], hf_sources, *QUICK, *vbs).status == 0
     assert 'has no "other_log_prob", and bidis needs it' in refused("rerank", beams, *bidis)
 
     call = called("score", beams, "--model", pair[1], "--out", scored)
