@@ -135,8 +135,9 @@ def resolve_experiment(
 
     The layers are `base`, the presets of a training run and of the experiment, what suits the corpus, or how
     `data` were prepared, a YAML file with sections as the fields here have them, and overrides such as
-    `training.epochs=3`. Raises BidibeamError if one is malformed, or a name or a setting is unknown or out of
-    range.
+    `training.epochs=3`. Where none of them says how long to search, there is room for the longest response
+    that is kept, and its end. Raises BidibeamError if one is malformed, or a name or a setting is unknown or
+    out of range.
     """
     experiment = load_preset(preset, folder="reproduce")  # first: it knows which presets there are
     layers: list[Mapping[str, Any]] = [base or {}, load_preset(preset), experiment]
@@ -150,6 +151,9 @@ def resolve_experiment(
         layers.append(load_yaml(config))
     layers.extend(parse_override(override) for override in overrides)
     merged = merge(*layers)
+    if "max_length" not in (merged.get("search") or {}):
+        prepare = build(PrepareSettings, merged.get("prepare") or {})
+        merged = merge({"search": {"max_length": prepare.max_response_length + 1}}, merged)
     run = build_run({name: merged[name] for name in RUN if name in merged})
     settings = build(ExperimentSettings, {name: merged[name] for name in merged if name not in RUN})
     return replace(settings, **{name: getattr(run, name) for name in RUN})

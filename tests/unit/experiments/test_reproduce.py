@@ -99,7 +99,7 @@ def test_strategies_that_are_gone_need_no_search(tmp_path: Path) -> None:
 def test_an_experiment_of_an_earlier_version_is_not_run_again() -> None:
     """The stages as they were when they were all in one file: a stamp is made of no more than this."""
     folder = Path("/x")
-    overrides = ("systems=[vbs,vbs-tuned,bidis,bidia bleu_t tuned]",)
+    overrides = ("systems=[vbs,vbs-tuned,bidis,bidia bleu_t tuned]", "search.max_length=20")
     settings = resolve_experiment(preset="demo", overrides=["beam_sizes=[2,5]", "sources=7", *overrides])
     made = Experiment(folder, settings, preset="demo", command="bidibeam reproduce")
 

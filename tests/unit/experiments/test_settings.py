@@ -109,6 +109,16 @@ def test_data_that_are_prepared_say_how_they_are_and_are_measured_as_their_corpu
     )
 
 
+def test_a_search_has_room_for_the_longest_response_that_is_kept_unless_it_is_told_otherwise() -> None:
+    for preset, override, expected in (
+        ("demo", "prepare.max_response_length=50", 51),
+        ("gru", "beam_sizes=[50]", 21),
+        ("gru", "search.max_length=30", 30),
+        ("paper", "prepare.max_response_length=50", 20),
+    ):
+        assert resolve_experiment(preset=preset, overrides=[override]).search.max_length == expected
+
+
 @pytest.mark.parametrize("corpus", ["dailydialog", "inflection"])
 def test_the_longest_response_that_suits_a_corpus_can_be_finished(corpus: str) -> None:
     settings = resolve_experiment(preset="gru", corpus=corpus)
