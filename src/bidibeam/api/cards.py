@@ -16,7 +16,7 @@ from bidibeam.api.tuned import TunedSettings
 from bidibeam.config import preset_names, resolve
 from bidibeam.data.prepare import PrepareSettings
 from bidibeam.errors import InputError
-from bidibeam.files import read_json
+from bidibeam.files import read_json, reading
 from bidibeam.models import checkpoint
 from bidibeam.models.cards import format_table
 from bidibeam.scores import Signature
@@ -127,7 +127,7 @@ def render_card(folder: Path) -> str:
         f"## Data\n{_wrap(f'{origin}.')}",
         _table("data", [*rows.items(), ("fingerprint", f"`{data.get('fingerprint', 'unknown')}`")]),
         "## Settings\n" + _table("setting", trained.items()),
-        *_render_metrics(tuned, exported),
+        *_render_metrics(tuned, exported, training.get("epochs")),
         *_render_exchanges(folder / EXCHANGES_FILE),
         f"## Limits\n{LIMITS}"
         + (f"\n- It reads only the last {length} tokens of a source." if length else ""),
@@ -139,11 +139,15 @@ def render_card(folder: Path) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _render_metrics(tuned: Mapping[str, Any], exported: Mapping[str, Any]) -> Iterator[str]:
+def _render_metrics(
+    tuned: Mapping[str, Any], exported: Mapping[str, Any], most_epochs: int | None
+) -> Iterator[str]:
     yield "## Metrics"
-    if exported.get("progress"):
-        yield "At the best evaluation of training, on validation pairs:"
-        yield _table("training", exported["progress"].items())
+    if progress := exported.get("progress"):
+        ended = progress.get("epochs", most_epochs) != most_epochs
+        told = f"; training ended after {progress['epochs']} of at most {most_epochs} epochs" if ended else ""
+        yield f"At the best evaluation of training, on validation pairs{told}:"
+        yield _table("training", progress.items())
     if tuned:
         search = tuned["search"]
         yield _wrap(
@@ -183,11 +187,16 @@ def _render_exchanges(path: Path) -> Iterator[str]:
     """A table of exchanges, beside the model before, if there are any."""
     if not path.is_file():
         return
-    content = read_json(path)
-    rows = [[each[name] for name in ("source", "before", "now", "better")] for each in content["exchanges"]]
+    with reading(path.name, "Mend or remove it."):
+        content = read_json(path)
+        rows = [
+            [str(each[name]) for name in ("source", "before", "now", "better")]
+            for each in content["exchanges"]
+        ]
+        how = content["how"]
     counts = Counter(row[-1] for row in rows)
     told = ", ".join(f"{name} {counts[name]}" for name in ("now", "before", "neither"))
-    yield "## Exchanges\n" + _wrap(f"{content['how']} Better: {told}.")
+    yield "## Exchanges\n" + _wrap(f"{how} Better: {told}.")
     yield format_table(("source", "the model before", "this model", "better"), rows)
 
 

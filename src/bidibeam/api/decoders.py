@@ -57,9 +57,12 @@ def load_decoder(
         RunError: If the model lacks a direction that the strategy needs.
         InputError: If `model` is neither a name nor a model.
         UnknownNameError: If a word of the system's name is unknown.
-        SettingsError: If an option or a setting is unknown or out of range, or T must be tuned first.
+        SettingsError: If an option or a setting is unknown or out of range, or T must be tuned first, or
+            `tuned` is of other weights.
     """
     loaded = load(model, reverse) if model is None or isinstance(model, str | Path) else check_model(model)
+    if tuned is not None:
+        tuned.check_weights(loaded.fingerprint)
     known = tuned or TunedSettings.known_for(loaded)
     search = settings or default_search(loaded, known)
     named = StrategySettings.named(strategy) if isinstance(strategy, str) else strategy
@@ -115,16 +118,16 @@ def default_strategy(model: Model, tuned: TunedSettings | None, search: SearchSe
 
 
 def default_search(model: Model, tuned: TunedSettings | None = None, **settings: Any) -> SearchSettings:
-    """How to search a model where little is said: T has room for any response that training kept.
+    """How to search a model where little is said: T is what its data were prepared with, and one for the end.
 
-    Settings are fields of `SearchSettings`; None stands for the default. What no reply may have is as it was
-    when the model was `tuned`.
+    Settings are fields of `SearchSettings`; None stands for the default. T, and what no reply may have, are
+    as they were when the model was `tuned`.
     """
     given = {name: value for name, value in settings.items() if value is not None}
     longest = model.limits.max_length or SearchSettings().max_length
     known: dict[str, Any] = {"max_length": longest, "stopping": model.default_stopping}
     if tuned is not None and tuned.has_weights(model.fingerprint):
-        known |= tuned.constraints
+        known |= tuned.search
     return SearchSettings(**{**known, **given})
 
 

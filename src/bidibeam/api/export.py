@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING, Any
 
 from bidibeam.api.cards import EXCHANGES_FILE, find_package, read_scores, render_card
@@ -96,7 +97,7 @@ def export_run(
         shape = config.architecture, config.model, config.vocabulary_size
         write_config(made, *shape, kept, config.output_size)
         if (path / EXCHANGES_FILE).is_file():
-            write_text(made / EXCHANGES_FILE, (path / EXCHANGES_FILE).read_text(encoding="utf-8"))
+            shutil.copyfile(path / EXCHANGES_FILE, made / EXCHANGES_FILE)
         if card:
             with reading(path, "Train again, or leave out the card."):
                 write_text(made / CARD_FILE, render_card(made))

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 TUNED_FILE = "tuned.json"
 SPLIT = "validation"
 FORMAT_VERSION = 2
-CONSTRAINTS = ("no_repeat_ngram_size", "repetition_penalty", "bad_words")
-"""Search options that say what no reply may have: a model is searched with those that it was tuned with."""
+AS_TUNED = ("max_length", "no_repeat_ngram_size", "repetition_penalty", "bad_words")
+"""Search options that say what replies may be: a model is searched with those that it was tuned with."""
 OLDER = {1: {"bleu": "values"}}
 """Versions that are read too, and what was called otherwise in them."""
 
@@ -69,8 +69,8 @@ class TunedSettings:
             self.recommended = known.recommended or None
             self.penalty_length = length = known.penalty_length
             check_setting(length is None or length >= 1, "penalty_length", length, "at least 1")
-            self.constraints = {name: known.search[name] for name in CONSTRAINTS if name in known.search}
-            SearchSettings(**self.constraints)
+            self.search = {name: known.search[name] for name in AS_TUNED if name in known.search}
+            SearchSettings(**self.search)
         self.path = path
         self.name = f"{path.name}@{hashlib.sha256(raw).hexdigest()[:8]}"
 

@@ -35,7 +35,7 @@ WHY = (
 NEXT = """\
 The report is {out}/report.html; every number with its signature is in {out}/results.json. What to try next:
   talk to it          bidibeam chat {run}
-  see every beam      bidibeam decode {run} {test} --n-best beams.jsonl > replies.txt
+  see every beam      bidibeam decode {run} {test} --strategy bidia --n-best beams.jsonl > replies.txt
   choose differently  bidibeam rerank beams.jsonl --similarity edit > replies.txt
   use your own pairs  bidibeam reproduce --corpus tsv --source pairs.tsv --preset demo --out runs/mine
 """

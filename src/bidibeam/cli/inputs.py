@@ -74,8 +74,8 @@ def load_for_search(
 ) -> tuple[Model, SearchSettings, TunedSettings | None]:
     """Load the model and settle how it searches; values that are out of range are refused before.
 
-    If `as_tuned`, what flags do not say of repeated and forbidden words is as it was when the model was
-    tuned, and what was tuned for it comes along.
+    If `as_tuned`, what flags do not say of the length, and of repeated and forbidden words, is as it was when
+    the model was tuned, and what was tuned for it comes along.
     """
     from bidibeam.api.decoders import default_search
     from bidibeam.api.tuned import TunedSettings
@@ -201,9 +201,12 @@ def word_vectors(path: Path | None, lists: Iterable[Beams]) -> Callable[[], Word
 def tell_default(model: Model, tuned: TunedSettings | None, settings: SearchSettings) -> None:
     """Say who answers where nobody was named, and why."""
     from bidibeam.api.decoders import default_strategy
+    from bidibeam.api.tuned import TUNED_FILE
 
     strategy, recommended = default_strategy(model, tuned, settings), tuned.recommended if tuned else None
     why = "the default; `bidibeam tune` finds the best" if tuned is None else "tuned.json recommends none"
+    if tuned is None and model.path is not None and (model.path / TUNED_FILE).is_file():
+        why = "the default; tuned.json is damaged or of other weights: run `bidibeam tune` again"
     if recommended == strategy.system:
         why = "recommended by tuned.json"
     elif recommended is not None:

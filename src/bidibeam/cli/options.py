@@ -189,7 +189,7 @@ search = together(
     option("--beam-size", "Hypotheses kept, B; bidia gives half of them to each direction.", int, 10),
     option(
         "--max-length",
-        "Most steps, T, the end token counted.  [default: enough for what training kept, else 20]",
+        "Most steps, T, the end token counted.  [default: as tuned, or what the data need, else 20]",
         int,
     ),
     option("--min-length", "Tokens before the reply may end.", int, 1),

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 @options.option(
     "--preset",
     "Settings to start from: demo (minutes on a CPU), compact (the model that comes with bidibeam), "
-    "paper, or transformer (a small Hugging Face model with two decoders).  [default: paper]",
+    "paper, gru (wider, for one right answer) or transformer (a small Hugging Face model with two "
+    "decoders).  [default: paper]",
 )
 @options.option(
     "--architecture", "A network of our own; --set model.NAME=VALUE are its settings.  [default: gru]", "NAME"

@@ -128,7 +128,10 @@ def run_tuning(
         )
     _show_ranking(tuned, metric)
     if not any(tuned.values.values()) and metric.higher_is_better:
-        note(f"every {metric.name} was 0, so nothing was decided. Use more sources, or train longer.")
+        note(
+            f"every {metric.name} was 0, so nothing was decided. Use more sources, train longer, or name "
+            "another by --metric: BLEU, for one, is 0 for replies of fewer than four words."
+        )
     for sentence in filter(None, (tuned.flat_note, tuned.end_note)):
         note(sentence)
     if tuned.sources < FEW_SOURCES:

@@ -142,7 +142,7 @@ def call_metric(metric: Any, method: str, name: str, *given: Any) -> Any:
 
     def tell(error: Exception) -> str:
         failure = f"The metric {name} failed in {method} with {type(error).__name__}: {error}."
-        return f"{failure} The traceback shows where it failed."
+        return f"{failure} The traceback, which `bidibeam --debug` prints, shows where."
 
     with wrapping(MetricError, tell), np.errstate(all="ignore"):  # what is not finite is refused
         return getattr(metric, method)(*given)

@@ -52,10 +52,10 @@ def read_length(metadata: Any, *keys: str) -> int | None:
     return metadata if isinstance(metadata, int) and metadata > 0 else None
 
 
-def longest_search(data: Any) -> int | None:
-    """T of a search by default: the longest response that was kept for training, and its end token."""
+def longest_search(data: Any, most: int | None = None) -> int | None:
+    """T of a search by default: the longest response that data were prepared with, and its end; or `most`."""
     length = read_length(data, "settings", "max_response_length")
-    return None if length is None else length + 1
+    return None if length is None else min(length + 1, most or length + 1)
 
 
 def usual_length(model: Model) -> int | None:

@@ -49,7 +49,7 @@ def test_its_settings_were_tuned_for_its_weights() -> None:
     tuned.check_weights(run.fingerprint)
     assert {"bidis", "vbs-tuned", "loglinear both"} < set(tuned.options)
     assert tuned.recommended == "loglinear bleu_t closest both"
-    assert tuned.constraints["no_repeat_ngram_size"] == 3
+    assert tuned.search["no_repeat_ngram_size"] == 3
 
 
 def test_its_card_is_what_its_files_say() -> None:

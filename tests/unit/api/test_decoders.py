@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +14,7 @@ import torch
 
 from bidibeam import __version__
 from bidibeam.api import load_decoder, load_run
+from bidibeam.api.tuned import TUNED_FILE, TunedSettings
 from bidibeam.data.prepared import PreparedData
 from bidibeam.data.tokenization import Tokenizer
 from bidibeam.decoding.decoder import Answer, Decoder, ModelGenerator
@@ -218,3 +221,19 @@ def test_what_is_no_text_or_lacks_a_reference_is_refused_in_a_sentence(toy_run: 
         oracle.decode(["red cat"])
     assert "--" not in str(error.value)
     assert [answer.text for answer in oracle.answers([Beams("1", "red cat", ("red cat!",))])] == ["red cat!"]
+
+
+def test_a_model_is_searched_as_long_as_it_was_tuned_and_not_by_what_was_tuned_for_another(
+    toy_run: Path, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(toy_run, tmp_path / "run")
+    content = {"format_version": 2, "weights": load_run(folder).fingerprint, "options": {}}
+    (folder / TUNED_FILE).write_text(json.dumps({**content, "search": {"max_length": 3}}))
+
+    decoder = load_decoder(folder, "vbs")
+
+    assert "|max_length:3|" in str(decoder.signature)
+    assert not decoder.decode(["blue dog fish"])[0].best.finished
+    (folder / TUNED_FILE).write_text(json.dumps({**content, "weights": "0123456789ab"}))
+    with pytest.raises(SettingsError, match="was tuned for other weights"):
+        load_decoder(folder, "vbs", tuned=TunedSettings.at(folder))

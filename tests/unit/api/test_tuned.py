@@ -109,7 +109,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 
 
 def test_a_model_is_searched_and_compared_as_it_was_when_it_was_tuned(run: Run) -> None:
-    search = SearchSettings(no_repeat_ngram_size=2, bad_words=("red",))
+    search = SearchSettings(max_length=7, no_repeat_ngram_size=2, bad_words=("red",))
     write_tuned(run.path / TUNED_FILE, FOUND, Conditions(METRIC, search, run.fingerprint, 17))
 
     decoder = load_decoder(run, "bidia bleu_t")
@@ -118,7 +118,7 @@ def test_a_model_is_searched_and_compared_as_it_was_when_it_was_tuned(run: Run) 
     assert (facts["no_repeat_ngram_size"], facts["bad_words"]) == ("2", "red")
     assert strategy == BidiA(BleuT(max_length=17))
     assert default_search(run, TunedSettings.known_for(run), no_repeat_ngram_size=0) == replace(
-        default_search(run), bad_words=("red",)
+        default_search(run), max_length=7, bad_words=("red",)
     )
     write_tuned(run.path / TUNED_FILE, FOUND, Conditions(METRIC, search, "0123456789ab", 17))
     assert TunedSettings.known_for(run) is None

@@ -106,6 +106,16 @@ def test_the_card_shows_exchanges_beside_those_of_the_model_before(
     assert "## Exchanges" not in render_card(half)
 
 
+def test_exchanges_that_are_damaged_are_named(copied_run: Path, out: Path) -> None:
+    for content in (b"\xff", b"[]", b'{"how": "", "exchanges": [{}]}'):
+        (copied_run / "exchanges.json").write_bytes(content)
+
+        told = refused("export", copied_run, "--out", out, "--card")
+
+        assert told.startswith("exchanges.json is damaged (")
+        assert told.endswith("). Mend or remove it.")
+
+
 def test_half_stores_rounded_weights_and_what_was_tuned_names_them(tuned_once: Path, half: Path) -> None:
     full, stored = load_file(tuned_once / "model.safetensors"), load_file(half / "model.safetensors")
     assert set(stored) == set(full)

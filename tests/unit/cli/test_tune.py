@@ -600,3 +600,13 @@ def test_several_metrics_are_refused_since_one_decides(tmp_path: Path) -> None:
 
     assert call.status == 2
     assert "replies are judged by one metric, not by wer and ser." in " ".join(call.err.split())
+
+
+def test_what_was_tuned_for_other_weights_is_told_of(tuned_once: Path, tmp_path: Path) -> None:
+    run = shutil.copytree(tuned_once, tmp_path / "run")
+    content = json.loads((run / "tuned.json").read_text())
+    (run / "tuned.json").write_text(json.dumps({**content, "weights": "0123456789ab"}))
+
+    told = called("decode", run, typed="red cat\n").err
+
+    assert "(the default; tuned.json is damaged or of other weights: run `bidibeam tune` again)" in told

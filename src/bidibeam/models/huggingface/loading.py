@@ -98,7 +98,8 @@ def load_models(
     shown, fingerprint = _identify(where, model)
     metadata = read_metadata(folder) if folder else {}
     source_length = read_length(metadata, "settings", "max_source_length")
-    lengths = source_length, folder, longest_search(metadata.get("data"))
+    trained_length = read_length(metadata, "settings", "max_response_length")  # the end counted
+    lengths = source_length, folder, longest_search(metadata.get("data"), trained_length)
     return _by_direction(model, tokenizer, shown, fingerprint, *lengths, source_tokenizer)
 
 

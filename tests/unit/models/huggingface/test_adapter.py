@@ -114,6 +114,12 @@ def test_what_training_saw_is_the_longest_source_and_with_an_end_the_longest_rep
     assert (model.limits.max_source_length, model.limits.max_length) == (9, 8)
     assert load_models(folder)[Direction.REGULAR].find_source_limit(20) == 9
     assert model.data == {"settings": {"max_response_length": 7}}
+    (folder / "bidibeam.json").write_text(
+        '{"settings": {"max_response_length": 7}, "data": {"settings": {"max_response_length": 7}}}'
+    )
+    assert (
+        load(folder).limits.max_length == 7
+    )  # its training counted the end, and its positions may be no more
 
 
 def test_the_models_own_constraints_are_followed(tmp_path: Path) -> None:
