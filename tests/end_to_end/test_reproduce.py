@@ -210,9 +210,9 @@ def test_what_to_try_next_names_the_data_that_were_used(
 ) -> None:
     told = reproduce_given(toy_data.path, toy_run, tmp_path / "out")
 
-    assert f"bidibeam decode {toy_run} {toy_data.path / 'test.jsonl'} --n-best" in told
+    assert f"bidibeam decode {toy_run} {toy_data.path / 'test.jsonl'} --strategy bidia --n-best" in told
     own = whole.out / "seed-0" / "run", whole.out / "data" / "test.jsonl"
-    assert f"bidibeam decode {own[0]} {own[1]} --n-best" in whole.told
+    assert f"bidibeam decode {own[0]} {own[1]} --strategy bidia --n-best" in whole.told
 
 
 def test_data_whose_reader_is_not_here_are_judged_by_bleu_and_a_note_says_why(

@@ -56,7 +56,7 @@ def test_every_field_of_a_search_is_as_before(tmp_path: Path) -> None:
     done = called("decode", "sources.tsv", *FORMERLY, "--n-best", tmp_path / "both.jsonl")
 
     assert done.status == 0, done.err
-    found, expected = parse_lists(tmp_path / "both.jsonl"), parse_lists(DATA / "both.jsonl")
+    found, expected = parse_lists(tmp_path / "both.jsonl"), parse_lists(DATA / "searched.jsonl")
     assert {each["ranking"].pop("batch_size") for each in found} == {32}
     for each in (*found, *expected):
         each["ranking"]["signature"] = each["ranking"]["signature"].partition("|bidibeam:")[0]
@@ -66,7 +66,7 @@ def test_every_field_of_a_search_is_as_before(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("flags", [("--batch-size", "1"), ("--batch-size", "7"), ("--workers", "3")])
 def test_batches_and_workers_change_no_reply(flags: tuple[str, ...]) -> None:
-    expected = [each["ranking"]["replies"][0]["text"] for each in parse_lists(DATA / "both.jsonl")]
+    expected = [each["ranking"]["replies"][0]["text"] for each in parse_lists(DATA / "searched.jsonl")]
 
     assert called("decode", "sources.tsv", *FORMERLY, *flags).out.splitlines() == expected
 

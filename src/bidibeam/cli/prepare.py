@@ -126,7 +126,8 @@ def show_summary(data: PreparedData) -> None:
         table.add_column(split, justify="right")
     table.add_row("pairs kept", *(f"{statistics['pairs'][split]:,}" for split in splits))
     if data.info["items"] != statistics["pairs"]:
-        table.add_row("sources, with all references", *(f"{data.info['items'][split]:,}" for split in splits))
+        counts = ("-" if split == "train" else f"{data.info['items'][split]:,}" for split in splits)
+        table.add_row("sources, with all references", *counts)
     for reason in statistics["dropped"][splits[0]]:
         counts = (f"{statistics['dropped'][split][reason]:,}" for split in splits)
         table.add_row(f"dropped: {reason.replace('_', ' ')}", *counts)

@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from bidibeam._version import __version__
+from bidibeam.data.prepared import INFO
 from bidibeam.errors import BidibeamError, RunError, SettingsError, check_setting, describe_error
 from bidibeam.fields import build, build_known
 from bidibeam.files import read_json, read_json_or_empty, reading, replacing, write_json, writing
@@ -117,6 +118,10 @@ def read_config(folder: Path) -> ModelConfig:
         nested = next((path.parent for each in patterns for path in sorted(folder.glob(each))), None)
         kinds = "that `bidibeam train --out` wrote, a Hugging Face model or a CTranslate2 folder"
         hint = f"Did you mean {nested}?" if nested else f"Give the directory {kinds}."
+        if not folder.exists():
+            raise RunError(f"There is no {folder}. {hint}")
+        if (folder / INFO).is_file():
+            hint = "These are prepared data: `bidibeam train` makes a run of them."
         raise RunError(f"{folder} is not a run directory: it has no {CONFIG_FILE}. {hint}")
     if hugging_face_config(folder) is not None:
         raise RunError(

@@ -380,7 +380,7 @@ def test_prepare_tells_where_the_splits_come_from_and_what_training_knows_of_the
         r"Also in training: 0 of \d+ sources of validation, 2 of 3 sources of test_a, 0 of 3", told
     )
     assert "sources of test_b also" not in told
-    assert re.search(r"sources, with all references │ +\d+ │ +\d+ │ +6 │", told)
+    assert re.search(r"sources, with all references │ +- │ +\d+ │ +6 │", told)
 
 
 def test_unequal_line_counts_are_one_sentence(tmp_path: Path) -> None:

@@ -29,12 +29,14 @@ def test_what_is_no_model_is_named(
     unfinished = tmp_path / "unfinished"
     (unfinished / "training").mkdir(parents=True)
     (unfinished / "training" / "started.json").write_text("{}")
-    missing = "is neither the folder of a model" if command == "decode" else "is not a run directory: it has"
+    missing = "is neither the folder of a model" if command == "decode" else f"There is no {tmp_path}"
+    (tmp_path / "empty").mkdir()
 
     for folder, message in (
         (tmp_path / "nowhere", missing),
-        (toy_data.path, "is not a run directory: it has no config.json. Give the directory"),
-        (toy_data.path, "a Hugging Face model or a CTranslate2 folder."),
+        (tmp_path / "empty", "is not a run directory: it has no config.json. Give the directory"),
+        (tmp_path / "empty", "a Hugging Face model or a CTranslate2 folder."),
+        (toy_data.path, "These are prepared data: `bidibeam train` makes a run of them."),
         (toy_run.parent, f"Did you mean {toy_run}?"),
         (unfinished, f"is unfinished: `bidibeam train DATA --out {unfinished} --resume` goes on."),
     ):

@@ -154,10 +154,13 @@ def test_a_line_of_bitext_that_is_no_text_leaves_its_partner_alone(tmp_path: Pat
             {"train__de": "a\n", "train__en": "a\n\n"},
             r"^train\.de has 1 lines and train\.en 2, .* line 2 of train\.en is the first without one\.$",
         ),
-        ({"train__de": "a\n"}, r"^train\.de has no train\.en beside it, line for line\.$"),
+        (
+            {"train__de": "a\n"},
+            r"^train\.de has no train\.en beside it, line for line\. Name the folder that holds both\.$",
+        ),
         (
             {"train__de": "a\n", "train__en": "a\n", "val__en": "a\n"},
-            r"^val\.en has no val\.de beside it, line for line\.$",
+            r"^val\.en has no val\.de beside it, line for line\. Name the",
         ),
         (
             {"train__fr": "a\n"},

@@ -65,7 +65,8 @@ class BitextReader(CorpusReader):
                 stem = _stem_path(file)
                 for side, language in zip(sides, (self.source_lang, self.target_lang), strict=True):
                     if stem not in side:
-                        raise CorpusError(f"{file.path} has no {stem}.{language} beside it, line for line.")
+                        missing = f"{file.path} has no {stem}.{language} beside it, line for line"
+                        raise CorpusError(f"{missing}. Name the folder that holds both.")
                 yield from self._read_aligned(sides[0][stem], sides[1][stem], file.split)
         self.line_errors.check()
 
