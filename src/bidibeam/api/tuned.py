@@ -26,6 +26,15 @@ SPLIT = "validation"
 FORMAT_VERSION = 2
 AS_TUNED = ("max_length", "no_repeat_ngram_size", "repetition_penalty", "bad_words")
 """Search options that say what replies may be: a model is searched with those that it was tuned with."""
+DEPENDENCIES = {
+    "weights": "other weights",
+    "split": "another split",
+    "sources": "another number of sources",
+    "search": "another search",
+    "metric": "another metric",
+    "penalty_length": "another T",
+}
+"""What tuned settings depend on, by its name in tuned.json, and what it is called where it has changed."""
 OLDER = {1: {"bleu": "values"}}
 """Versions that are read too, and what was called otherwise in them."""
 
@@ -145,23 +154,23 @@ def write_tuned(path: Path, tuned: TuningResult, conditions: Conditions) -> None
     )
 
 
-def merge_with_earlier(
-    path: Path, tuned: TuningResult, conditions: Conditions
-) -> tuple[TuningResult, list[str]]:
+def merge_with_earlier(path: Path, tuned: TuningResult, conditions: Conditions) -> tuple[TuningResult, str]:
     """What was found, and what a tuned.json has found before for others, all else being the same.
 
     Returns:
-        Both together, and the names of those that are lost because something else is not the same.
+        Both together, and a sentence that says which entries are lost and why; it is empty if none is.
     """
     from bidibeam.strategies.tuning import Compared, Curve, TuningResult
 
     try:
         earlier = TunedSettings(path)
     except RunError:  # there is none, or it is of no use
-        return tuned, []
+        return tuned, ""
     content, lost = earlier.content, [name for name in earlier.options if name not in tuned.options]
-    if any(content.get(key) != value for key, value in conditions.describe(tuned.sources).items()):
-        return tuned, lost
+    told = f"what tuned.json had for {', '.join(lost)} is gone: it was" if lost else ""
+    now = conditions.describe(tuned.sources)
+    if changed := [DEPENDENCIES[key] for key, value in now.items() if content.get(key) != value]:
+        return tuned, told and f"{told} tuned for {' and '.join(changed)}."
     try:
         before = TuningResult(
             content["options"],
@@ -174,6 +183,6 @@ def merge_with_earlier(
             tuple(Compared(**each) for each in content["ranking"]),
             earlier.recommended,
         )
-        return tuned.over(before), []
+        return tuned.over(before), ""
     except (KeyError, TypeError, ValueError):  # somebody has been at the curves
-        return tuned, lost
+        return tuned, told and f"{told} damaged."

@@ -184,7 +184,7 @@ def tune_model(
     batch_size: int | None = None,
     workers: int = 1,
     track: Callable[[Iterable[Any], int, str], Iterable[Any]] = lambda items, _total, _what: items,
-) -> tuple[TuningResult, TuningResult, list[str]]:
+) -> tuple[TuningResult, TuningResult, str]:
     """Tune and compare systems on the validation split, and write tuned.json beside the model.
 
     Args:
@@ -202,8 +202,8 @@ def tune_model(
         track: Shows progress: items, how many there will be, and what is being done.
 
     Returns:
-        What was found; that together with what tuned.json had for other systems; and the names of systems
-        whose entry is lost because it was tuned for another search.
+        What was found; that together with what tuned.json had for other systems; and a sentence on entries
+        that are lost because they were tuned for something else.
     """
     assert model.path is not None
     check_tunable(metric)  # before anything is searched

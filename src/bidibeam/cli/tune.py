@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -123,9 +124,7 @@ def run_tuning(
         model, data, settings, plan, metric, workers=count_cores(), track=track, **more
     )
     if lost:
-        note(
-            f"what tuned.json had for {', '.join(lost)} was tuned for another search or metric, and is gone."
-        )
+        note(lost)
     _show_ranking(tuned, metric)
     if not any(tuned.values.values()) and metric.higher_is_better:
         note(
@@ -150,19 +149,26 @@ def run_tuning(
 
 
 def _show_ranking(tuned: TuningResult, metric: Metric) -> None:
-    """Print the systems, best first."""
+    """Print the systems, best first; those whose numbers are the same share a row, and are named below."""
     from bidibeam.reporting.tables import NumbersTable  # brings rich
     from bidibeam.strategies.settings import TUNED_VBS
 
-    groups = [[metric.name, "low", "high"], [f"beside\n{TUNED_VBS}", "low", "high"]]
-    rows = []
-    for each in tuned.ranking:
-        beside = (each.difference, each.difference_low, each.difference_high)
-        texts = [f"{value:.4g}" for value in (each.cv, each.low, each.high)]
+    groups = [[metric.name, "low", "high"]]
+    if any(each.difference is not None for each in tuned.ranking):
+        groups.append([f"beside\n{TUNED_VBS}", "low", "high"])
+    rows, alike = [], []
+    for _, same in groupby(tuned.ranking, key=lambda each: (each.cv, each.low, each.high)):
+        first, *others = sorted(same, key=lambda each: each.system != tuned.recommended)
+        beside = (first.difference, first.difference_low, first.difference_high)
+        texts = [f"{value:.4g}" for value in (first.cv, first.low, first.high)]
         texts += ["" if value is None else f"{value:+.3g}" for value in beside]
-        rows.append((f"{'* ' if each.system == tuned.recommended else ''}{each.system}", texts))
+        rows.append((f"{'* ' if first.system == tuned.recommended else ''}{first.system}", texts))
+        if others:
+            alike.append(f"The same numbers as {first.system}: {', '.join(one.system for one in others)}.")
     title = f"Cross-validated on {format_count(tuned.sources, 'validation source')}; * is recommended"
     show(NumbersTable(title, groups, rows, is_dense=True), crop=False)
+    for sentence in alike:
+        show(sentence, style="dim")
 
 
 def _plot(path: Path, tuned: TuningResult, metric: Metric) -> None:

@@ -406,7 +406,28 @@ def test_only_what_is_named_is_tuned_and_the_rest_is_kept(copied_run: Path) -> N
     call = called("tune", copied_run, *SEARCH, "--sources", "4", "--strategy", "bidis")
     assert list(tuned_of(copied_run)["options"]) == ["bidis"]
     assert "what tuned.json had for bidia bleu_t either, vbs-tuned, " in call.told
-    assert " was tuned for another search or metric, and is gone." in call.told
+    assert " is gone: it was tuned for another number of sources." in call.told
+
+
+def test_what_is_lost_with_other_weights_is_said_to_be(tuned_run: Path) -> None:
+    content = tuned_of(tuned_run)
+    (tuned_run / "tuned.json").write_text(json.dumps({**content, "weights": "0123456789ab"}))
+
+    call = called("tune", tuned_run, *FEW, "--strategy", "bidis")
+
+    assert " is gone: it was tuned for other weights." in call.told
+    assert "beside" not in call.told  # nothing stands beside a single system
+
+
+def test_systems_with_the_same_numbers_share_a_row_and_are_named(copied_run: Path) -> None:
+    names = ("vbs", "vbs-tuned", "bidis")
+    flags = [word for name in names for word in ("--strategy", name)]
+
+    call = called("tune", copied_run, "--beam-size", "1", "--sources", "3", *flags)
+
+    assert "The same numbers as vbs: vbs-tuned, bidis." in call.told
+    assert len([line for line in call.err.splitlines() if line.strip().startswith("vbs")]) == 1
+    assert [each["system"] for each in tuned_of(copied_run)["ranking"]] == [*names]
 
 
 def test_systems_without_settings_are_compared_too(copied_unsure_run: Path) -> None:
