@@ -64,6 +64,7 @@ class ListScorer:
         penalty: What a log-probability is divided by.
         overwrite: Whether numbers that are there are replaced.
         written: How many hypotheses got which numbers, by direction of the list.
+        unknown: Texts that were scored and hold no token that the model knows, by their places.
     """
 
     model: Model
@@ -71,6 +72,7 @@ class ListScorer:
     penalty: LengthPenalty
     overwrite: bool = False
     written: Counter[tuple[Direction, tuple[str, ...]]] = field(default_factory=Counter)
+    unknown: dict[str, str] = field(default_factory=dict)
 
     @property
     def label(self) -> str:
@@ -110,7 +112,8 @@ class ListScorer:
         if not any(wanted):
             return batch
         encoded = iter(scorer.encode([one.text for line in wanted for one in line.values()]))
-        special = set(scorer.encode([""])[0])
+        special, tokenizer = set(scorer.encode([""])[0]), self.model.tokenizer
+        unknown_id = getattr(tokenizer, "unknown_id", getattr(tokenizer, "unk_token_id", None))
         sequences: list[list[tuple[int, ...]]] = [[] for _ in batch]
         for beams, line, rows in zip(batch, wanted, sequences, strict=True):
             for place, one in line.items():
@@ -120,6 +123,8 @@ class ListScorer:
                         f"Source {beams.id!r}: the hypothesis {direction.value}[{place}], {one.text!r}, has "
                         f"no token under the tokenizer of {self.label}; leave it out."
                     )
+                if {*ids} <= {*special, unknown_id}:
+                    self.unknown[f"{direction.value}[{place}] of source {beams.id}"] = one.text
                 if is_own and not one.finished:  # the other direction always speaks of a whole reply
                     ids = ids[: len(ids) - 1 - ids[::-1].index(scorer.end_id)]
                 rows.append(ids)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import islice
@@ -16,6 +16,7 @@ import click
 from bidibeam.cli.console import format_count, note, notice_if_slow, show, tell
 from bidibeam.cli.streams import withhold_stdin
 from bidibeam.errors import SettingsError
+from bidibeam.fields import show_value
 from bidibeam.hypotheses import Direction
 from bidibeam.interchange.lists import ListReader
 
@@ -253,6 +254,16 @@ def note_other_model(tuned: TunedSettings, file: str, model: str | None) -> None
         note(
             f"{tuned.path} was tuned for another model ({weights}) than the one that wrote {file} ({model})."
         )
+
+
+def note_unknown(texts: Mapping[str, str], what: str) -> None:
+    """Say that texts, by their places, hold nothing that a model knows; `what` they are called together."""
+    if texts:
+        place, text = next(iter(texts.items()))
+        told = f"{place} has no token that the model knows"
+        if len(texts) > 1:
+            told = f"{len(texts):,} {what} have no token that the model knows, the first of them {place}"
+        note(f"{told}: {show_value(text)}.")
 
 
 def note_case(replies: Iterable[str], references: Iterable[str], metrics: Iterable[Metric]) -> None:

@@ -10,7 +10,7 @@ import click
 
 from bidibeam.cli import options
 from bidibeam.cli.console import format_count, tell, track
-from bidibeam.cli.inputs import load_model, take_lists
+from bidibeam.cli.inputs import load_model, note_unknown, take_lists
 from bidibeam.cli.output import check_not_input, write_lists
 from bidibeam.errors import InputError, SettingsError
 from bidibeam.hypotheses import Beams, Direction
@@ -101,6 +101,10 @@ def score(
         tell(f"{format_count(len(lists), 'source')} in {took_s:.1f} s: {', '.join(told)}, by {models}.")
     else:
         tell(f"Nothing was missing that {models} could add; --overwrite replaces what is there.")
+    is_unknown = loaded.find_unknown([beams.source for beams in lists])
+    pairs = zip(lists, is_unknown, strict=True)
+    note_unknown({f"source {beams.id}": beams.source for beams, is_so in pairs if is_so}, "sources")
+    note_unknown(scorer.unknown, "hypotheses")
 
 
 def _check_sources(reader: ListReader) -> Iterator[Beams]:

@@ -171,6 +171,19 @@ def test_a_reply_that_was_cut_off_has_no_end_for_its_own_model(tmp_path: Path) -
         assert cut["other_log_prob"] == pytest.approx(whole["other_log_prob"], abs=1e-5)
 
 
+def test_texts_that_a_model_does_not_know_are_noted(toy_run: Path, tmp_path: Path) -> None:
+    texts = [{"text": "red"}, {"text": "qqqq"}, {"text": "wwww"}]
+    given = write_lines(tmp_path / "in.jsonl", {"id": "7", "source": "zzzz", "regular": texts})
+
+    told = called("score", given, "--model", toy_run).told
+
+    assert 'Note: source 7 has no token that the model knows: "zzzz".' in told
+    first = "the first of them regular[1] of source 7"
+    assert f'Note: 2 hypotheses have no token that the model knows, {first}: "qqqq".' in told
+    write_lines(given, {"source": "red", "regular": texts[:1]})
+    assert "Note" not in called("score", given, "--model", toy_run).told
+
+
 def test_what_is_there_stays_unless_it_is_to_be_overwritten(toy_run: Path, tmp_path: Path) -> None:
     known = {"text": "red", "log_prob": -1.5, "score": -1.0, "length": 2, "other_log_prob": -7.0}
     given = write_lines(tmp_path / "in.jsonl", {"source": "red", "regular": [known, {"text": "cat"}]})
