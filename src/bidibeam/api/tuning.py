@@ -172,6 +172,11 @@ def open_tuning_data(model: Model, data: Path | None = None) -> PreparedData:
     return prepared
 
 
+def suit_case(metric: Metric, model: Model) -> Metric:
+    """Returns the metric, without regard to case if the model writes no capitals."""
+    return metric if getattr(model.tokenizer, "is_cased", True) else ignore_case(metric)
+
+
 def tune_model(
     model: Model,
     data: PreparedData,
@@ -207,8 +212,7 @@ def tune_model(
     """
     assert model.path is not None
     check_tunable(metric)  # before anything is searched
-    if not getattr(model.tokenizer, "is_cased", True):
-        metric = ignore_case(metric)
+    metric = suit_case(metric, model)
     examples = [
         Beams(example["id"], example["source"], tuple(example["references"]))
         for example in islice(data.examples(SPLIT), sources)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,11 +13,10 @@ import click
 
 from bidibeam.cli import options
 from bidibeam.cli.console import note
-from bidibeam.cli.inputs import load_for_search, take_model, take_strategy, tell_default
+from bidibeam.cli.inputs import load_for_search, note_unknown, take_model, take_strategy, tell_default
 from bidibeam.cli.output import check_output, write_answers
 from bidibeam.decoding.decoder import Answer
 from bidibeam.errors import InputError
-from bidibeam.fields import show_value
 from bidibeam.hypotheses import Beams
 from bidibeam.interchange.reading import read_sources, with_distinct_ids
 from bidibeam.interchange.text_lines import Lines, open_lines
@@ -84,18 +83,20 @@ def decode(
         tell_default(loaded, tuned, settings)
     if line_buffered:
         decoder = replace(decoder, batch_size=1, prefetch=False)
-    if tuned is not None and "tuned" in dict(decoder.signature.facts):
-        _note_tuning(tuned, settings)
+    facts = dict(decoder.signature.facts)
+    if tuned is not None and "tuned" in facts:
+        _note_tuning(tuned, settings, facts)
     warm_up(decoder.ranker.strategy)
     sources = read_sources(lines, skip_blank=not line_buffered)
     if decoder.ranker.strategy.requirements.reference:
         sources = _check_references(sources, strategy.name if strategy else "strategy")
     is_finished: Counter[bool] = Counter()
-    unknown: list[Beams] = []
+    unknown: dict[str, str] = {}
 
     def answer(sources: Iterable[Beams]) -> Iterator[Answer]:
         for each in decoder.answers(sources):
-            unknown.extend([each.beams] if loaded.find_unknown([each.beams.source])[0] else [])
+            if loaded.find_unknown([each.beams.source])[0]:
+                unknown[f"source {each.beams.id}"] = each.beams.source
             is_finished.update(one.finished for one in (*each.beams.regular, *each.beams.reverse))
             yield each
 
@@ -108,8 +109,7 @@ def decode(
         batch_size=decoder.batch_size,
         lines=lines,
     )
-    if unknown:
-        _note_unknown(unknown)
+    note_unknown(unknown, "sources")
     if cut_off := is_finished[False]:
         total, limit = is_finished.total(), settings.max_length
         note(f"{cut_off:,} of {total:,} hypotheses were cut off at --max-length {limit}.")
@@ -157,17 +157,13 @@ def _check_references(sources: Iterable[Beams], strategy: str) -> Iterator[Beams
         yield beams
 
 
-def _note_unknown(sources: Sequence[Beams]) -> None:
-    """Say that replies to some sources follow from nothing that stands in them."""
-    first, what = sources[0], "no token that the model knows"
-    told = f"source {first.id} has {what}"
-    if len(sources) > 1:
-        told = f"{len(sources):,} sources have {what}, the first of them source {first.id}"
-    note(f"{told}: {show_value(first.source)}.")
-
-
-def _note_tuning(tuned: TunedSettings, settings: SearchSettings) -> None:
-    """Say so if what is used was tuned for another search."""
+def _note_tuning(tuned: TunedSettings, settings: SearchSettings, facts: Mapping[str, str]) -> None:
+    """Say so if what is used was tuned for another search, or is a lambda of 0, which makes bidis vbs."""
+    if facts.get("lambda") == "0":
+        note(
+            "lambda 0 was tuned for bidis, so it answers as vbs does; above 0 the reverse score counts too: "
+            "--strategy bidis --lambda 0.5."
+        )
     search = tuned.content.get("search", {})
     then = {name: search[name] for name in ("beam_size", "max_length") if name in search}
     if any(value != getattr(settings, name) for name, value in then.items()):

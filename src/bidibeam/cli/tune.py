@@ -118,11 +118,16 @@ def run_tuning(
     model: Model, data: Any, settings: SearchSettings, plan: Any, metric: Metric, **more: Any
 ) -> TuningResult:
     """Tune a model, and print what was found and where it is; returns all that tuned.json has."""
-    from bidibeam.api.tuning import tune_model
+    from bidibeam.api.tuning import suit_case, tune_model
 
     tuned, whole, lost = tune_model(
         model, data, settings, plan, metric, workers=count_cores(), track=track, **more
     )
+    if suit_case(metric, model) is not metric:
+        note(
+            f"the model writes no capital letters, so {metric.name} ignores case; `bidibeam evaluate "
+            "--lowercase` does the same."
+        )
     if lost:
         note(lost)
     _show_ranking(tuned, metric)

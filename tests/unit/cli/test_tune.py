@@ -631,3 +631,21 @@ def test_what_was_tuned_for_other_weights_is_told_of(tuned_once: Path, tmp_path:
     told = called("decode", run, typed="red cat\n").err
 
     assert "(the default; tuned.json is damaged or of other weights: run `bidibeam tune` again)" in told
+
+
+def test_decode_says_that_a_lambda_of_nothing_was_tuned(tuned_run: Path) -> None:
+    command, told = ("decode", tuned_run, *SEARCH, "--strategy", "bidis"), "so it answers as vbs does"
+    replace_tuned(tuned_run, bidis={"lambda_": 0.0})
+
+    assert f"Note: lambda 0 was tuned for bidis, {told}" in called(*command, typed="red\n").told
+    assert told not in called(*command, "--lambda", "0", typed="red\n").told
+    replace_tuned(tuned_run, bidis={"lambda_": 0.5})
+    assert told not in called(*command, typed="red\n").told
+
+
+def test_case_that_is_ignored_is_noted(copied_run: Path) -> None:
+    command = ("tune", copied_run, *FEW, "--strategy", "bidis")
+    told = "Note: the model writes no capital letters, so bleu ignores case; `bidibeam evaluate --lowercase`"
+
+    assert told in called(*command).told
+    assert "ignores case" not in called(*command, "--lowercase").told
