@@ -13,6 +13,8 @@ from bidibeam.cli.options import PATH, option
 if TYPE_CHECKING:
     from bidibeam.data.prepared import PreparedData
 
+FEW_ITEMS = 50
+"""On fewer validation items, training stops and settings are tuned nearly at random."""
 LOW_COVERAGE = 0.5
 """Of the running words of validation: with less, most of what is read is unknown."""
 KINDS = ["char", "word", "bpe"]
@@ -94,6 +96,11 @@ def prepare(corpus: str, source: Path | None, out: Path, *, overwrite: bool, **f
     with show_preparation() as progress:
         data = prepare_corpus(settings, source, out, overwrite=overwrite, progress=progress)
     show_summary(data)
+    if (count := data.info["items"]["validation"]) < FEW_ITEMS:
+        is_official = "validation" in data.statistics["splits"]["official"]
+        share = f"a larger --validation-share than {settings.validation_share:g} keeps more"
+        more = "" if is_official else f"; {share}"
+        note(f"validation has {format_count(count, 'item')}, which is too few to choose settings on{more}.")
     more = "--base MODEL --out FOLDER" if flags["keep_text"] else "--out RUN"
     tell(f"Wrote {out}. Next: bidibeam train {out} {more}", style=None)
 
@@ -104,7 +111,11 @@ def show_summary(data: PreparedData) -> None:
 
     statistics = data.statistics
     splits, lines, sets = list(statistics["pairs"]), statistics["lines"], data.test_sets
-    described = [f"{lines['total']:,} lines read, {lines['bad']:,} malformed.", _describe_splits(statistics)]
+    first_bad = f"; the first is {lines['first_bad']}" if lines.get("first_bad") else ""
+    described = [
+        f"{lines['total']:,} lines read, {lines['bad']:,} malformed{first_bad}.",
+        _describe_splits(statistics),
+    ]
     if len(sets) > 1:
         counts = (f"{name} {place.stop - place.start:,}" for name, place in sets.items())
         described.append(f"Test sets: {', '.join(counts)}.")
@@ -150,8 +161,9 @@ def show_summary(data: PreparedData) -> None:
     for name, leak in statistics["leaks"].items():
         if leak["shared"]:
             tell(
-                f"Warning: {leak['shared']:,} of {leak['items']:,} {leak['compared']} of {name} also stand "
-                "in training, case ignored: scores on them say little about new ones.",
+                f"Warning: {leak['shared']:,} of {leak['items']:,} {leak['compared']} of {name} "
+                f"({100 * leak['shared'] / leak['items']:.0f} %) also stand in training, case ignored: "
+                "scores on them say little about new ones.",
                 style="yellow",
             )
 

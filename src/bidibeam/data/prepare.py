@@ -180,8 +180,10 @@ def prepare(
     encoded, long = _keep_official(encoded, split.official)
     _check_references(split, encoded)
     report("writing", 0, None)
+    errors = reader.line_errors
+    first_bad = {"first_bad": errors.first} if errors.bad else {}
     statistics = {
-        "lines": {"total": reader.line_errors.total, "bad": reader.line_errors.bad},
+        "lines": {"total": errors.total, "bad": errors.bad, **first_bad},
         **_describe_splits(split, encoded, reader),
         "kept_though_too_long": long,
         **describe_pairs(encoded, tokenizer),

@@ -355,6 +355,17 @@ def test_prepare_tells_what_came_of_it_and_what_comes_next(corpus: Path, tmp_pat
         assert expected in call.told
     assert call.told.endswith(f"Next: bidibeam train {out} --out RUN")
     assert again.told.endswith(f"Next: bidibeam train {out} --base MODEL --out FOLDER")
+    few = "too few to choose settings on; a larger --validation-share than 0.01 keeps more."
+    assert re.search(rf"Note: validation has \d items?, which is {re.escape(few)}", call.told)
+
+
+def test_prepare_names_the_first_malformed_line(corpus: Path, tmp_path: Path) -> None:
+    lines = corpus.read_text().splitlines() * 3
+    corpus.write_text("\n".join([*lines[:99], '{"source": "tea?"', *lines[99:]]))
+
+    call = called("prepare", "jsonl", "--source", corpus, "--out", tmp_path / "out")
+
+    assert "154 lines read, 1 malformed; the first is line 100 of c.jsonl (" in call.told
 
 
 def test_prepare_tells_where_the_splits_come_from_and_what_training_knows_of_them(tmp_path: Path) -> None:
@@ -373,7 +384,7 @@ def test_prepare_tells_where_the_splits_come_from_and_what_training_knows_of_the
         "Official splits: train train.tsv; validation taken out of training by hash of sources; test test_a",
         "Test sets: test_a 3, test_b 3.",
         "Note: The official test split keeps 2 pairs longer than the limits.",
-        "Warning: 2 of 3 sources of test_a also stand in training, case ignored: scores on them say little",
+        "Warning: 2 of 3 sources of test_a (67 %) also stand in training, case ignored: scores on them say",
     ):
         assert expected in told
     assert re.search(
