@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 FORM = (
     "A metric has higher_is_better, and either statistics(replies, references) with values(sums), or "
-    "score(replies, references)"
+    "score(replies, references); a function of a reply and its references becomes one by the decorator "
+    "bidibeam.metrics.custom.per_reply"
 )
 
 

@@ -183,7 +183,7 @@ def test_an_entry_point_brings_one_too(monkeypatch: pytest.MonkeyPatch) -> None:
         (
             "number",
             MetricError,
-            r"number, of type int, has none of these methods\. A metric has higher_is_be",
+            r"number, of type int, has none of these methods\. A metric has .*\.custom\.per_reply\.$",
         ),
         (
             "Undecided",
