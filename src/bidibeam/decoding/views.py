@@ -11,6 +11,7 @@ from bidibeam.errors import InputError
 from bidibeam.figures import BLUE, DPI, METADATA, SMALL, VERMILLION, new_figure, require_matplotlib, use_style
 from bidibeam.files import replacing
 from bidibeam.hypotheses import Direction
+from bidibeam.strategies.bidia import similarity_matrix
 from bidibeam.text import printable
 
 if TYPE_CHECKING:
@@ -27,8 +28,8 @@ LONGEST, LONGEST_SOURCE = 48, 60
 """Letters of a hypothesis, and of the source, that a figure has room for."""
 COLUMN, ROW = 4.6, 0.32
 """Inches: the width of a beam, the height of a hypothesis."""
-NUMBERED = 15
-"""Columns of a matrix up to which a figure writes numbers into it."""
+SHOWN = 20
+"""The best of each beam that a figure shows, besides those that a strategy chooses."""
 TINT = tuple(int(BLUE[place : place + 2], 16) for place in (1, 3, 5))
 CELL = "padding:2px 6px;text-align:left;vertical-align:top;color:#000;background:#fff;border:none"
 CHOSEN = f"outline:2px solid {VERMILLION};outline-offset:-2px"
@@ -55,7 +56,7 @@ def explanation_html(explanation: Explanation) -> str:
 
 def _matrix_table(explanation: Explanation) -> str:
     """Returns the regular beam, and behind each hypothesis its similarity to each of the reverse beam."""
-    matrix, pairs = explanation.matrix, explanation.pairs()
+    (matrix, caption), pairs = _orient_matrix(explanation), explanation.pairs()
     columns = [str(number) for number in range(1, 1 + len(explanation.beams.reverse))]
     rows = []
     for place, (hypothesis, values) in enumerate(zip(explanation.beams.regular, matrix, strict=True)):
@@ -67,8 +68,22 @@ def _matrix_table(explanation: Explanation) -> str:
         rows.append(
             _row([*cells, *(f"{value:.2f}" for value in values)], styles=[*[""] * len(cells), *styles])
         )
-    caption = f"{explanation.similarity_name} with the reverse hypotheses" if columns else ""
-    return _table(["", "regular beam", "score", "chosen by", *columns], rows, caption) if rows else ""
+    heads = ["", "regular beam", "score", "chosen by", *columns]
+    return _table(heads, rows, caption if columns else "") if rows else ""
+
+
+def _orient_matrix(explanation: Explanation) -> tuple[Matrix, str]:
+    """Returns the matrix, (regular, reverse), compared from the side of the reply, and what it holds.
+
+    A similarity need not be symmetric: what decided for a reverse hypothesis is how similar that is to a
+    regular one.
+    """
+    name, beams = explanation.similarity_name, explanation.beams
+    own = next((each.ranked for each in explanation.choices if each.system == explanation.system), None)
+    if own is None or own.partner is None or own.direction is Direction.REGULAR:
+        return explanation.matrix, f"{name} with the reverse hypotheses"
+    turned = similarity_matrix(explanation.similarity, beams.reverse.hypotheses, beams.regular.hypotheses)
+    return turned.T, f"{name} of the reverse hypotheses with the regular ones"
 
 
 def _beam_table(explanation: Explanation, direction: Direction) -> str:
@@ -126,7 +141,7 @@ def draw_explanation(explanation: Explanation, path: Path | None = None) -> Figu
         InputError: If matplotlib is not installed, or does not write files of the path's suffix.
     """
     require_matplotlib("matplotlib draws an explanation")
-    size = max(2.4, ROW * max(map(len, (explanation.beams.regular, explanation.beams.reverse))))
+    size = max(2.4, ROW * max(len(_find_shown(explanation, direction)) for direction in Direction))
     with use_style():
         figure = new_figure(2 * COLUMN + size, size + 0.9)
         left, middle, right = figure.subplots(1, 3, width_ratios=[COLUMN, size, COLUMN])
@@ -140,31 +155,41 @@ def draw_explanation(explanation: Explanation, path: Path | None = None) -> Figu
     return figure
 
 
+def _find_shown(explanation: Explanation, direction: Direction) -> list[int]:
+    """Returns the places of a beam that a figure shows: the best, and those that a strategy chooses by."""
+    axis = 0 if direction is Direction.REGULAR else 1
+    chosen = {*explanation.choosers(direction), *(pair[axis] for pair in explanation.pairs())}
+    return [
+        place for place in range(len(explanation.beams.of(direction))) if place < SHOWN or place in chosen
+    ]
+
+
 def _draw_matrix(axes: Axes, explanation: Explanation) -> None:
     """Draws the matrix as a heat map, rows regular, columns reverse; the deciding pair is framed in red."""
     from matplotlib.patches import Rectangle
 
-    matrix = explanation.matrix
+    whole, told = _orient_matrix(explanation)
+    rows, columns = (_find_shown(explanation, direction) for direction in Direction)
+    matrix = whole[rows][:, columns]
     axes.spines[:].set_visible(False)
     axes.grid(visible=False)
     axes.tick_params(length=0)
     axes.xaxis.tick_top()
-    for set_ticks, count in zip((axes.set_yticks, axes.set_xticks), matrix.shape, strict=True):
-        set_ticks(range(count), [str(number) for number in range(1, count + 1)])
+    for set_ticks, places in ((axes.set_yticks, rows), (axes.set_xticks, columns)):
+        set_ticks(range(len(places)), [str(place + 1) for place in places])
     axes.set_ylim(max(len(matrix), 1) - 0.5, -0.5)
     if not matrix.size:
         return
-    low, high = _find_range(matrix)
+    low, high = _find_range(whole)
     axes.imshow(matrix, cmap="Blues", vmin=low, vmax=high, aspect="auto")
-    axes.set_xlabel(f"{explanation.similarity_name}, at most {matrix.max():.2g}")
-    if matrix.shape[1] <= NUMBERED:
-        for row, column in product(*map(range, matrix.shape)):
-            is_dark = matrix[row, column] - low > 0.6 * (high - low)
-            text = f"{matrix[row, column]:.2f}".replace("0.", ".", 1)
-            axes.text(column, row, text, ha="center", va="center", fontsize=7, color="w" if is_dark else "k")
+    axes.set_xlabel(f"{told}, at most {whole.max():.2g}")
+    for row, column in product(*map(range, matrix.shape)):
+        is_dark = matrix[row, column] - low > 0.6 * (high - low)
+        text = f"{matrix[row, column]:.2f}".replace("0.", ".", 1)
+        axes.text(column, row, text, ha="center", va="center", fontsize=7, color="w" if is_dark else "k")
     for (row, column), names in explanation.pairs().items():
         colour, width = (VERMILLION, 2.5) if explanation.system in names else ("gray", 1.5)
-        corner = column - 0.5, row - 0.5
+        corner = columns.index(column) - 0.5, rows.index(row) - 0.5
         axes.add_patch(Rectangle(corner, 1, 1, fill=False, edgecolor=colour, linewidth=width, clip_on=False))
 
 
@@ -174,20 +199,24 @@ def _draw_beam(axes: Axes, explanation: Explanation, direction: Direction) -> No
     The reply is in red. Reverse hypotheses are the columns of the matrix, and called so.
     """
     hypotheses, names = explanation.beams.of(direction), explanation.choosers(direction)
+    places = _find_shown(explanation, direction)
     is_left = direction is Direction.REGULAR
     side: Literal["left", "right"] = "right" if is_left else "left"
     told = f"{direction.value} beam ({'rows' if is_left else 'columns'}) and scores"
+    if len(places) < len(hypotheses):
+        told = f"{told}, {len(places)} of {len(hypotheses)}"
     axes.set_title(told if len(hypotheses) else f"no {direction.value} beam", loc=side)
     axes.axis("off")
-    axes.set_ylim(max(len(hypotheses), 1) - 0.5, -0.5)
-    for place, hypothesis in enumerate(hypotheses):
+    axes.set_ylim(max(len(places), 1) - 0.5, -0.5)
+    for row, place in enumerate(places):
+        hypothesis = hypotheses[place]
         score = "" if hypothesis.score is None else f"{hypothesis.score:.2f}"
         shown = _shorten(_mark_end(hypothesis), LONGEST)
         line = f"{shown}   {score}" if is_left else f"column {place + 1}:   {shown}   {score}"
         chosen_by = names.get(place, [])
         x, colour = float(is_left), VERMILLION if explanation.system in chosen_by else "black"
         for text, height, size in ((line, 4 * bool(chosen_by), SMALL), (", ".join(chosen_by), -6, SMALL - 2)):
-            drawn = axes.annotate(text, (x, place), (0, height), textcoords="offset points", color=colour)
+            drawn = axes.annotate(text, (x, row), (0, height), textcoords="offset points", color=colour)
             drawn.set(ha=side, va="center", fontsize=size, in_layout=False)
 
 

@@ -357,6 +357,38 @@ def test_a_figure_shows_both_beams_the_matrix_and_the_winners(tmp_path: Path) ->
     assert (tmp_path / "beams.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_a_figure_shows_the_best_of_wide_beams_and_all_that_are_chosen() -> None:
+    texts = [f"red {number}" for number in range(30)]
+    regular = [made(text, -2.0 - place, other_log_prob=-1.0) for place, text in enumerate(texts)]
+    regular[26] = made("see you at noon", -28.0, other_log_prob=-1.0)
+
+    explanation = explained(beams=beams_of(regular, [made("see you at noon", other_log_prob=-1.0)]))
+
+    assert explanation.reply == "see you at noon"
+    shown = texts_of(explanation)
+    assert "regular beam (rows) and scores, 21 of 30" in shown
+    assert "reverse beam (columns) and scores" in shown
+    assert {"red 19   -10.50", "see you at noon   -14.00", "27"} < set(shown)
+    assert not {"red 20   -11.00", "28"} & set(shown)
+    _, middle, _ = explanation.plot().axes
+    assert [each.get_xy() for each in middle.patches] == [(-0.5, 19.5)]  # type: ignore[attr-defined]
+
+
+def test_a_reply_of_the_reverse_beam_is_shown_with_what_decided_for_it() -> None:
+    longer, shorter = made("a b c d e f", other_log_prob=-1.0), made("a b c d e", other_log_prob=-1.0)
+    beams = beams_of([made("x y"), longer], [made("u v"), shorter])
+
+    explanation = explained("bidia bleu either", beams)
+
+    (own, *_), pair = explanation.choices, explanation.matrix[1, 1]
+    decided = Bleu().pairwise([shorter], [longer])[0, 0]
+    (image,) = explanation.plot().axes[1].images
+    drawn: Any = image.get_array()
+    assert (own.ranked.direction, own.ranked.score) == (Direction.REVERSE, decided)
+    assert drawn[1, 1] == decided != pair
+    assert f"{decided:.2f}" in Page(explanation._repr_html_()).outlined
+
+
 def test_long_texts_are_cut_and_markup_stays_text_in_a_figure(tmp_path: Path) -> None:
     long = [made("word " * 90 + str(number), -2.0, other_log_prob=-2.0) for number in range(20)]
     odd = [made("$a_1$ \\frac", other_log_prob=-1.0), made(90 * WIDE, other_log_prob=-1.0)]
