@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bidibeam.errors import InputError
-from bidibeam.figures import save_figure, use_style
+from bidibeam.figures import METADATA, save_figure, use_style
 from bidibeam.files import replacing, write_text
 from bidibeam.reporting.analyses import constant, cost, diversity, positions, ranks, sensitivity
 from bidibeam.reporting.appendix import examples, provenance
@@ -26,6 +26,8 @@ from bidibeam.text import escape_markdown, printable
 PAGE_FILE, DOCUMENT_FILE, FIGURES = "report.html", "report.md", "figures"
 REPORT_FILES = (PAGE_FILE, DOCUMENT_FILE)
 """The files of every report; figures depend on the numbers."""
+LINK = re.compile(rf"^!\[.*\]\({FIGURES}/([^/()]+)\.svg\)$", re.MULTILINE)
+"""How a document links one of its figures."""
 SOURCE = re.compile(r'<meta name="bidibeam-results" content="([^"]*)">')
 
 SECTIONS: tuple[Callable[[Results], Section | None], ...] = (
@@ -82,6 +84,9 @@ def write_report(
         "sources": list(files) if sources is None else sources,
     }
     page, document = (_render(f"report.{kind}.j2", values) for kind in ("html", "md"))
+    for name in _read_figures(folder) - figures.keys():
+        for suffix in METADATA:
+            (folder / FIGURES / f"{name}.{suffix}").unlink(missing_ok=True)
     paths = []
     for name, contents in figures.items():
         for suffix, content in contents.items():
@@ -91,6 +96,13 @@ def write_report(
     write_text(folder / DOCUMENT_FILE, document)
     write_text(folder / PAGE_FILE, page)
     return Written(folder / PAGE_FILE, folder / DOCUMENT_FILE, paths)
+
+
+def _read_figures(folder: Path) -> set[str]:
+    """Returns the names of the figures that an earlier report of ours in the folder links."""
+    document = folder / DOCUMENT_FILE
+    is_ours = bool(read_report_sources(folder)) and document.is_file()
+    return {*LINK.findall(document.read_text(encoding="utf-8", errors="replace"))} if is_ours else set()
 
 
 def make_sections(files: Mapping[str, Results]) -> list[Section]:

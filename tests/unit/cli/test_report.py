@@ -164,6 +164,24 @@ def test_a_report_of_the_same_file_is_written_anew(tmp_path: Path, monkeypatch: 
     assert "system changed" in (folder / "report.html").read_text()
 
 
+def test_figures_of_an_earlier_report_go_and_those_of_others_stay(tmp_path: Path) -> None:
+    folder = tmp_path / "figures"
+    write_small(tmp_path / "results.json")
+    write_diversity(tmp_path / "analyses.json")
+    assert called("report", tmp_path).status == 0
+    before = {path.name for path in folder.iterdir()}
+    write(folder / "mine.svg", "<svg></svg>")
+    (tmp_path / "analyses.json").unlink()
+
+    page = tmp_path / "report.html"  # which says of both that it was made from them
+    page.write_text(page.read_text().replace('<meta name="bidibeam-results" content="analyses.json">', ""))
+    assert called("report", tmp_path).status == 0
+
+    after = {path.name for path in folder.iterdir()}
+    assert {"quality.svg", "quality.png", "mine.svg"} == after
+    assert before - after
+
+
 def test_a_folder_is_reported_again_when_it_holds_more(tmp_path: Path) -> None:
     write_scores(tmp_path / "evaluation.json")
     assert called("report", tmp_path).status == 0
