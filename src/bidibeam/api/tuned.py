@@ -51,7 +51,7 @@ class Tuned:
     metric: str = ""
     values: dict[str, float] = field(default_factory=dict)
     recommended: str | None = None  # the system that answers where none is asked for
-    penalty_length: int | None = None  # T of similarities, if it is not what the data say
+    penalty_length: int | None = None  # T of similarities, where it is known
 
 
 class TunedSettings:
@@ -128,7 +128,7 @@ class Conditions:
     metric: Signature  # with the number of references
     search: SearchSettings
     weights: str
-    penalty_length: int | None = None  # T of similarities, if it is not what the data say
+    penalty_length: int | None = None  # T of similarities, where it is known
 
     def describe(self, sources: int) -> dict[str, Any]:
         """As tuned.json has them."""

@@ -238,7 +238,7 @@ def tune_model(
 
     tuned = tuner.compare(track(plan.systems, len(plan.systems), "comparing systems"), usable=usable)
     signature = sign_references(metric.signature, [each.references for each in examples])
-    conditions = Conditions(signature, settings, model.fingerprint)
+    conditions = Conditions(signature, settings, model.fingerprint, tuner.max_length)
     whole, lost = merge_with_earlier(model.path / TUNED_FILE, tuned, conditions)
     write_tuned(model.path / TUNED_FILE, whole, conditions)
     return tuned, whole, lost

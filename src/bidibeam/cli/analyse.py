@@ -182,6 +182,7 @@ def _analyse_lists(
     check_systems(systems)
     wanted = [StrategySettings.named(name).system for name in systems]
     tuned = inputs.read_tuned(tuned_file)
+    max_length = max_length or (tuned.penalty_length if tuned is not None else None)
     lists = _read(files, tuned)
     space = inputs.word_vectors(vectors, chain.from_iterable(lists))
     if space is not None:

@@ -132,7 +132,8 @@ def evaluate(
         if value is not None and not strategies:
             raise SettingsError(f"{flag} is for strategies: name one with --strategy.")
     files = [_split_name(argument) for argument in systems]
-    settings = _strategy_settings(strategies, tuned_file, wanted[0] if metrics else None)
+    tuned = inputs.read_tuned(tuned_file)
+    settings = _strategy_settings(strategies, tuned, wanted[0] if metrics else None)
     names = _name_systems(files, [" ".join(name.split()) for name in strategies])
     controlled = _find_controlled(settings) if control is not None else []
     of_names = zip(names, cycle(settings), strict=False)  # each file has a system of each strategy
@@ -140,7 +141,8 @@ def evaluate(
     against = _find_baselines(baselines, names, controls)
     check_not_input(out_file, [*(file for _, file in files), references_file])
     replies = _read_replies([file for _, file in files], references_file, needs_lists=bool(strategies))
-    how: Any = {"max_length": max_length, "vectors": vectors, "workers": workers or inputs.count_cores()}
+    length = max_length or (tuned.penalty_length if tuned is not None else None)
+    how: Any = {"max_length": length, "vectors": vectors, "workers": workers or inputs.count_cores()}
     found = _build_systems(replies, names, settings, **how)
     if control is not None:
         lists = _with_control(replies, control)
@@ -200,13 +202,12 @@ def _name_systems(files: Sequence[tuple[str | None, str]], strategies: Sequence[
 
 
 def _strategy_settings(
-    names: Sequence[str], tuned_file: Path | None, metric: Metric | None
+    names: Sequence[str], tuned: TunedSettings | None, metric: Metric | None
 ) -> list[TunedStrategy]:
     """The strategies that systems' names stand for, each with the file that it was tuned by, if it was."""
     from bidibeam.evaluation.systems import with_oracle
     from bidibeam.strategies.settings import StrategySettings
 
-    tuned = inputs.read_tuned(tuned_file)
     found: list[TunedStrategy] = []
     for name in names:
         named = StrategySettings.named(name)

@@ -156,7 +156,7 @@ class Seed:
             tuned, search = self.tune_size(size, files), settings.search_with(size)
             if size > 1:  # one hypothesis is chosen whatever the settings
                 notes.extend(f"N_B = {size}: {note}" for note in (tuned.end_note, tuned.flat_note) if note)
-            conditions = Conditions(metric, search, self.weights, settings.penalty_length)
+            conditions = Conditions(metric, search, self.weights, self.penalty_length)
             for path in self.tuned_files(size):
                 write_tuned(path, tuned, conditions)
         if notes:

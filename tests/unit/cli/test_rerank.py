@@ -220,6 +220,23 @@ def test_t_is_that_of_the_tuning_unless_a_flag_says_otherwise(lists: Path, tmp_p
     assert "|T:9|" in called(*command, "--max-length", "9").signature
 
 
+def test_lists_are_chosen_from_with_the_t_that_decode_has(copied_run: Path, tmp_path: Path) -> None:
+    beams, system = tmp_path / "beams.jsonl", "bidia bleu_t"
+    assert called("tune", copied_run, "--sources", "3", "--strategy", "bidis").status == 0
+    decoded = called(
+        "decode", copied_run, "--strategy", system, "--n-best", beams, typed="red cat\nblue dog\n"
+    )
+
+    reranked = called("rerank", beams, "--strategy", system, "--tuned", copied_run)
+
+    length = dict(fact.split(":", 1) for fact in decoded.signature.split("|"))["T"]
+    assert length.isdigit()
+    assert f"|T:{length}|" in reranked.signature
+    references = write_lines(tmp_path / "references.txt", "red cat!", "blue dog!")
+    flags = ("--references", references, "--strategy", system, "--tuned", copied_run, "--signatures")
+    assert f"|T:{length}|" in called("evaluate", beams, *flags).told
+
+
 def test_vectors_of_words_are_not_for_fairseqs_subwords_but_for_its_words(tmp_path: Path) -> None:
     vectors = write_vectors(tmp_path / "few.vec", ["i", "do", "know", "at", "."])
     lists = FILES / "fairseq-interactive.out"

@@ -296,7 +296,7 @@ def test_values_at_the_end_of_a_grid_are_one_note_and_stand_in_the_file(
         ),
     }
     monkeypatch.setattr(Seed, "tune_size", lambda _self, size, _files: found[size])
-    settings = resolve_experiment(preset="demo", overrides=["beam_sizes=[2,5,6]"])
+    settings = resolve_experiment(preset="demo", overrides=["beam_sizes=[2,5,6]", "penalty_length=5"])
     plan = Plan(tmp_path, settings, data=toy_data.path, progress=Notes())
     seed = Seed(0, plan)
     seed.folder.mkdir()
