@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -19,6 +20,7 @@ import pytest
 from bidibeam.data.prepared import PreparedData
 from tests.conftest import without_drawing, write_toy_corpus
 from tests.unit.cli.calls import called
+from tests.unit.models.huggingface.folders import write_pair
 
 SETTINGS = {
     "prepare.limit": "null",
@@ -189,11 +191,11 @@ def untimed(results: dict[str, Any]) -> dict[str, Any]:
     return {**results, "test_openings": sorted({each["purpose"] for each in results["test_openings"]})}
 
 
-def reproduce_given(data: Path, run: Path, out: Path, *more: str) -> str:
+def reproduce_given(data: Path, run: Path, out: Path, *more: object) -> str:
     """What is told of an experiment on data that are prepared already, with a model that is trained."""
     measuring = {
         "beam_sizes": "[2]",
-        "systems": "[vbs]",
+        "systems": "[vbs,bidis]",
         "sources": "4",
         "cost_sources": "0",
         "examples": "0",
@@ -213,6 +215,22 @@ def test_what_to_try_next_names_the_data_that_were_used(
     assert f"bidibeam decode {toy_run} {toy_data.path / 'test.jsonl'} --strategy bidia --n-best" in told
     own = whole.out / "seed-0" / "run", whole.out / "data" / "test.jsonl"
     assert f"bidibeam decode {own[0]} {own[1]} --strategy bidia --n-best" in whole.told
+
+
+def test_what_to_try_next_names_both_models_of_a_pair_and_works(
+    toy_data: PreparedData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("transformers")
+    monkeypatch.chdir(tmp_path)
+    regular, reverse = write_pair(tmp_path, "bart")
+    both = reproduce_given(toy_data.path, regular, tmp_path / "both", "--reverse", reverse)
+    alone = reproduce_given(toy_data.path, regular, tmp_path / "alone")
+
+    assert f"bidibeam chat {regular} --reverse {reverse}\n" in both
+    for told in (both, alone):
+        for command in re.findall(r"bidibeam ((?:decode|rerank) .*) > replies.txt", told):
+            call = called(*shlex.split(command))
+            assert call.status == 0, call.err
 
 
 def test_data_whose_reader_is_not_here_are_judged_by_bleu_and_a_note_says_why(

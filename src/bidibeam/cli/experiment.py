@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,6 +17,7 @@ from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest, Ranked
 from bidibeam.reporting.numbers import SHORT_LABELS, label_metric, mean
 from bidibeam.reporting.results import Results
 from bidibeam.reporting.tables import beams_table, samples_panel, values_table
+from bidibeam.strategies.settings import requirements_of
 
 if TYPE_CHECKING:
     from bidibeam.data.prepare import Progress
@@ -35,8 +37,8 @@ WHY = (
 NEXT = """\
 The report is {out}/report.html; every number with its signature is in {out}/results.json. What to try next:
   talk to it          bidibeam chat {run}
-  see every beam      bidibeam decode {run} {test} --strategy bidia --n-best beams.jsonl > replies.txt
-  choose differently  bidibeam rerank beams.jsonl --similarity edit > replies.txt
+  see every beam      bidibeam decode {run} {test} --strategy {strategy} --n-best beams.jsonl > replies.txt
+  choose differently  bidibeam rerank beams.jsonl {other} > replies.txt
   use your own pairs  bidibeam reproduce --corpus tsv --source pairs.tsv --preset demo --out runs/mine
 """
 
@@ -91,8 +93,13 @@ class Terminal(ExperimentObserver):
         show(sentence, style="dim")
 
 
-def show_results(results: Mapping[str, Any], folder: Path, data: Path, model: str | None = None) -> None:
-    """Shows the main table, a few sources on which the systems disagree, and what to do next."""
+def show_results(
+    results: Mapping[str, Any], folder: Path, data: Path, model: Sequence[str] | None = None
+) -> None:
+    """Shows the main table, a few sources on which the systems disagree, and what to do next.
+
+    `model` is what a command line names the model by, if one was given.
+    """
     scored, first = Results.of(results), results["seeds"][0]
     size, seeds = scored.largest, len(scored.seeds)
     measures = scored.metrics(size)
@@ -116,8 +123,11 @@ def show_results(results: Mapping[str, Any], folder: Path, data: Path, model: st
     show(WHY)
     for example in first["analyses"].get("examples", {}).get("examples", [])[:SAMPLES]:
         _show_example(example)
-    run = model or folder / f"seed-{first['seed']}" / "run"
-    tell(NEXT.format(out=folder, run=run, test=data / "test.jsonl"), style=None)
+    run = shlex.join(model or [str(folder / f"seed-{first['seed']}" / "run")])
+    has_both = any(len(requirements_of(name).used) > 1 for name in results["settings"]["systems"])
+    strategy, other = ("bidia", "--similarity edit") if has_both else ("vbs", "--strategy longest")
+    test = shlex.quote(str(data / "test.jsonl"))
+    tell(NEXT.format(out=folder, run=run, test=test, strategy=strategy, other=other), style=None)
 
 
 def _show_example(example: Mapping[str, Any]) -> None:

@@ -128,7 +128,11 @@ def reproduce(
         ran = experiment.run()
     if not ran:
         show("Everything was done already; nothing was repeated.", style="dim")
-    show_results(experiment.results(), folder, experiment.data_folder, model)
+    words = [model] if model is not None else []
+    for flag, value in (("--reverse", reverse), ("--dtype", dtype)):
+        words += [flag, value] if words and value else []
+    words += ["--trust-remote-code"] if words and trust_remote_code else []
+    show_results(experiment.results(), folder, experiment.data_folder, words)
 
 
 def format_command(context: click.Context) -> str:
