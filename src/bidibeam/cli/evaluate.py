@@ -332,15 +332,22 @@ def _print_evaluation(results: Mapping[str, Any], baselines: Sequence[str], test
     ]
     show(NumbersTable(format_count(results["sources"], "source"), groups, rows, is_dense=True), crop=False)
     groups = [["difference", "low", "high"], ["p, paired\nbootstrap", "p, approximate\nrandomisation"]]
+    told: set[tuple[str, str, str]] = set()
     for metric, baseline in product(tested, baselines):
+        tests = [
+            test
+            for test in results["tests"]
+            if (test["metric"], test["baseline"]) == (metric, baseline)
+            and (metric, baseline, test["system"]) not in told  # a pair is told once
+        ]
+        told |= {(metric, test["system"], baseline) for test in tests}
         rows = [
             (
                 test["system"],
                 [f"{test[key]:.4g}" for key in ("difference", "low", "high")]
                 + [f"{test[key]:.2g}" for key in ("paired_bootstrap", "approximate_randomisation")],
             )
-            for test in results["tests"]
-            if (test["metric"], test["baseline"]) == (metric, baseline)
+            for test in tests
         ]
         if rows:
             lower = "; lower is better" if metric in results["lower_is_better"] else ""

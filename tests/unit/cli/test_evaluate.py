@@ -67,6 +67,15 @@ def test_the_first_system_is_the_baseline_unless_others_are_named(
         assert [(test["system"], test["baseline"]) for test in tests] == pairs
 
 
+def test_a_pair_of_systems_is_printed_once(texts: dict[str, Path]) -> None:
+    given = (f"a={texts['good']}", f"b={texts['poor']}", "--references", texts["references"])
+
+    told = called("evaluate", *given, "--baseline", "a", "--baseline", "b").told
+
+    assert "BLEU beside that of a" in told
+    assert "beside that of b" not in told
+
+
 def test_signatures_are_printed_once_each(texts: dict[str, Path]) -> None:
     args = (texts["good"], texts["poor"], "--references", texts["references"], "--seed", "7", *FEW)
 
