@@ -94,10 +94,12 @@ def info(model: Path | None, as_json: bool) -> None:
 
     MODEL is a folder that `bidibeam train` or `bidibeam export` wrote (a run, a Hugging Face model or a
     CTranslate2 folder), or any Hugging Face model's; left out, it is the small model that comes with
-    bidibeam. Shown are the network's shape, the data, and how far training came, as far as they are known.
+    bidibeam. Shown are the network's shape, the data, and how far training came, as far as they are known;
+    settings that are 0 or off are in --json alone.
     """
     from bidibeam.api import describe_model
     from bidibeam.models.loading import bundled_path
+    from bidibeam.reporting.numbers import format_value
 
     if model is None:
         show(BUNDLED_NOTE, style="dim")
@@ -105,11 +107,16 @@ def info(model: Path | None, as_json: bool) -> None:
     if as_json:
         echo(json.dumps(metadata, indent=2, ensure_ascii=False))
         return
-    plain = {name: value for name, value in metadata.items() if not isinstance(value, dict)}
-    show_metadata(title, _by_last_name(plain))
-    for name in ("progress", "tuned", "model", "data", "training", "exported"):
-        if metadata.get(name):
-            show_metadata(name.capitalize(), _by_last_name(metadata[name]))
+    shown = {name: value for name, value in metadata.items() if not isinstance(value, dict)}
+    for name in ("progress", "tuned"):
+        shown |= metadata.get(name) or {}
+    show_metadata(title, _by_last_name(shown))
+    settings = {}
+    for name in ("model", "data", "training", "exported"):
+        told = {key: value for key, value in _by_last_name(metadata.get(name) or {}).items() if value}
+        settings[name] = "  ".join(f"{key}={format_value(value)}" for key, value in told.items())
+    if settings := {name: told for name, told in settings.items() if told}:
+        show_metadata("Settings", settings)
 
 
 def _by_last_name(mapping: dict[str, Any]) -> dict[str, Any]:

@@ -65,6 +65,7 @@ def test_info_describes_a_run(toy_run: Path) -> None:
     assert (call.status, call.out) == (0, "")
     for word in ("parameters", "regular validation perplexity", "decoder_size", "fingerprint", "batch_size"):
         assert word in call.told
+    assert len(call.err.splitlines()) <= 35
     metadata = described(toy_run)
     assert metadata["model"]["decoder_size"] == 32
     assert metadata["vocabulary"] == 15
