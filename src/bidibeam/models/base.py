@@ -53,7 +53,12 @@ def read_length(metadata: Any, *keys: str) -> int | None:
 
 
 def longest_search(data: Any, most: int | None = None) -> int | None:
-    """T of a search by default: the longest response that data were prepared with, and its end; or `most`."""
+    """T of a search by default: the longest response that data were prepared with, and its end; or `most`.
+
+    Data are prepared with tokens of their own; for a model with others, T is its longest training response.
+    """
+    if (longest := read_length(data, "lengths", "longest")) is not None:
+        return longest
     length = read_length(data, "settings", "max_response_length")
     return None if length is None else min(length + 1, most or length + 1)
 

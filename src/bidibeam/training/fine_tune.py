@@ -118,9 +118,12 @@ def fine_tune(
         task = FineTuneTask(data, opened, settings, started)
         loop = TrainingLoop(task, out, resume=is_resumed, observer=observer)
         loop.fit()
+        described = describe_data(data, own_tokens=opened.has_data_tokenizer)
+        if not opened.has_data_tokenizer:  # lengths of the data are in other tokens than the model's
+            described["lengths"] = {"longest": task.longest_response}
         metadata = {
             **started,
-            "data": describe_data(data, own_tokens=opened.has_data_tokenizer),
+            "data": described,
             **_describe_training(task, loop),
         }
         loop.accelerator.wait_for_everyone()
@@ -160,6 +163,11 @@ class FineTuneTask:
             else encode_pairs(data.text_pairs(split), base.tokenizer, config, base.source_tokenizer, **limits)
             for split in ("train", "validation")
         }
+
+    @property
+    def longest_response(self) -> int:
+        """The tokens of the longest response in training, its end counted."""
+        return int(self._pairs["train"].response_lengths.max())
 
     def batches(self, split: str, device: torch.device) -> TokenBatches:
         """The pairs of a split."""

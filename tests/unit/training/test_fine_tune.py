@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
-from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer, ByT5Tokenizer
 
 from bidibeam.data.prepared import PreparedData
 from bidibeam.errors import RunError, SettingsError
@@ -26,6 +26,7 @@ from bidibeam.hf import (
 )
 from bidibeam.hypotheses import Direction
 from bidibeam.models.huggingface.pairs import response_ids, source_ids
+from bidibeam.models.loading import load
 from bidibeam.training.logs import TrainingObserver
 from bidibeam.training.loop import is_bf16
 from tests.unit.models.huggingface.tiny import (
@@ -378,3 +379,17 @@ def test_bf16_is_for_a_gpu_that_has_it_or_on_demand(monkeypatch: pytest.MonkeyPa
         assert is_bf16("auto") is has_gpu
         assert is_bf16("bf16")
         assert not is_bf16("float32")
+
+
+def test_a_model_with_other_tokens_than_its_data_is_searched_as_long_as_its_own_responses(
+    tune: Tune, copies: PreparedData, tmp_path: Path
+) -> None:
+    ByT5Tokenizer().save_pretrained(tmp_path / "bytes")
+    settings = replace(QUICK, epochs=1, max_response_length=60)
+
+    metadata = tune("t5", tokenizer=str(tmp_path / "bytes"), settings=settings)
+
+    longest = max(len(example["reference"].encode()) + 1 for example in copies.examples("train"))
+    words = copies.info["settings"]["max_response_length"] + 1
+    assert metadata["data"]["lengths"] == {"longest": longest}
+    assert load(tmp_path / "out").limits.max_length == longest != words
