@@ -25,6 +25,24 @@ OWN = ("log_prob", "score")
 OTHER = ("other_log_prob",)
 
 
+def find_unknown_id(model: Model) -> int | None:
+    """Returns the token that stands for words that a model does not know; None if it knows all."""
+    tokenizer = model.tokenizer
+    found: int | None = getattr(tokenizer, "unknown_id", getattr(tokenizer, "unk_token_id", None))
+    return found
+
+
+def find_foreign(lists: Iterable[Beams], model: Model) -> str | None:
+    """Returns the first regular hypothesis with a word that a model does not know; None if there is none.
+
+    A model that was trained on the same data as the one that wrote the lists knows all their words.
+    """
+    texts = dict.fromkeys(one.text for line in lists for one in line.regular)
+    special, *rows = model.sequence_scorer(Direction.REGULAR).encode(["", *texts])
+    unknown = {find_unknown_id(model)} - {*special}  # some have one token for the end and the unknown
+    return next((text for text, ids in zip(texts, rows, strict=True) if unknown & {*ids}), None)
+
+
 def use_control(lists: Sequence[Beams], control: Model, batch_size: int) -> Iterator[Beams]:
     """The same lists with a second regular network in the reverse one's place.
 
@@ -112,8 +130,7 @@ class ListScorer:
         if not any(wanted):
             return batch
         encoded = iter(scorer.encode([one.text for line in wanted for one in line.values()]))
-        special, tokenizer = set(scorer.encode([""])[0]), self.model.tokenizer
-        unknown_id = getattr(tokenizer, "unknown_id", getattr(tokenizer, "unk_token_id", None))
+        special, unknown_id = set(scorer.encode([""])[0]), find_unknown_id(self.model)
         sequences: list[list[tuple[int, ...]]] = [[] for _ in batch]
         for beams, line, rows in zip(batch, wanted, sequences, strict=True):
             for place, one in line.items():

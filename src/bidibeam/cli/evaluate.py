@@ -15,6 +15,7 @@ from bidibeam.cli import inputs, options
 from bidibeam.cli.console import FEW_SOURCES, format_count, note, notice_if_slow, show, tell, track
 from bidibeam.cli.output import check_not_input
 from bidibeam.errors import InputError, SettingsError, UnknownNameError
+from bidibeam.fields import show_value
 from bidibeam.files import write_json
 from bidibeam.hypotheses import Direction
 from bidibeam.interchange.reading import read_replies, with_references
@@ -257,7 +258,7 @@ def _find_controlled(settings: Sequence[TunedStrategy]) -> list[StrategySettings
 
 def _with_control(files: Sequence[Replies], name: str) -> list[Replies]:
     """The same files with what a control says in place of the reverse direction."""
-    from bidibeam.api.scoring import use_control
+    from bidibeam.api.scoring import find_foreign, use_control
 
     model = inputs.load_model(name)
     completed = []
@@ -265,6 +266,11 @@ def _with_control(files: Sequence[Replies], name: str) -> list[Replies]:
         if file.model is not None and model.fingerprint in file.model.split("+"):
             raise SettingsError(
                 f"{name} wrote the lists of {file.file}: a control must have been trained with another seed."
+            )
+        if (foreign := find_foreign(file.beams, model)) is not None:
+            note(
+                f"{name} does not know all words of {file.file}, such as those of {show_value(foreign)}: it "
+                "seems to be trained on other data, and then it is no control."
             )
         lists = track(use_control(file.beams, model, model.batch_size), len(file.beams), "asking the control")
         signature = file.signature.extended(control=model.fingerprint)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from itertools import islice
@@ -32,18 +32,23 @@ AGAIN = "Remove it and call again: it will be made anew."
 
 @dataclass(frozen=True)
 class GivenModel:
-    """A model that is measured and not trained: what `bidibeam.load` takes, and the model's fingerprint."""
+    """A model that is measured and not trained: what `bidibeam.load` takes, and the model's fingerprints."""
 
     name: str
     reverse: str | None = None
     dtype: str | None = None
     trust_remote_code: bool = False
     weights: str = ""
+    data: str | None = None  # what it was trained on, if it says so
 
     def load(self, device: str | None) -> Model:
         """Loads it."""
         trust = self.trust_remote_code
         return load(self.name, self.reverse, device=device, dtype=self.dtype, trust_remote_code=trust)
+
+    def identified_by(self, loaded: Model) -> GivenModel:
+        """Returns the same with the fingerprints of the loaded model and of its data."""
+        return replace(self, weights=loaded.fingerprint, data=loaded.data.get("fingerprint"))
 
     @property
     def metadata(self) -> dict[str, str | None]:

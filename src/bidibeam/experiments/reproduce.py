@@ -72,7 +72,7 @@ class Experiment(Plan):
         BidibeamError if the model cannot be loaded or serves no system.
         """
         if control is not None:
-            control = replace(control, weights=control.load("cpu").fingerprint)
+            control = control.identified_by(control.load("cpu"))
         options["control"] = control
         layers: dict[str, Any] = {"corpus": corpus, "config": config, "overrides": overrides}
         if options.get("data") is not None:
@@ -87,7 +87,7 @@ class Experiment(Plan):
         systems = tuple(name for name in settings.systems if name not in missing)
         if not systems:
             raise SettingsError(f"{model.name} serves none of the systems: {' '.join(missing.values())}")
-        given = replace(model, weights=loaded.fingerprint)
+        given = model.identified_by(loaded)
         settings = replace(settings, systems=systems)
         return cls(folder, settings, preset=preset, given=given, missing=missing, **options)
 
@@ -123,7 +123,21 @@ class Experiment(Plan):
                     f"No reader of {corpus} is installed here, which could say how it is measured: systems "
                     f"are judged by {DEFAULT_METRIC}. Name another by `metric`."
                 )
+        self._note_control()
         return run_stages(self.folder, self.stages(), self.progress)
+
+    def _note_control(self) -> None:
+        """Says so if the control was trained on other data than the model that it is compared with."""
+        data, known = self.data_folder / INFO, None
+        if self.given is not None:
+            known = self.given.data
+        elif data.is_file():
+            known = read_stage_file(data).get("fingerprint")
+        if self.control is not None and None not in (known, self.control.data) and known != self.control.data:
+            self.progress.note(
+                f"{self.control.name} was trained on other data (fingerprint {self.control.data}, not "
+                f"{known}): what it lacks is not the other end alone, so it is no control."
+            )
 
     def stages(self) -> list[Stage]:
         """Returns every stage, in order."""
@@ -218,6 +232,8 @@ class Experiment(Plan):
             with self.progress.show_preparation() as progress:
                 data = prepare(settings, self.source, folder, overwrite=True, progress=progress)
             self.progress.show_data(data)
+            if self.given is None:  # else it was known before
+                self._note_control()
 
         identity = identify_content(*(folder / name for name in (INFO, *HELD_OUT.values())))
         if self.data is not None:

@@ -533,6 +533,19 @@ def test_a_control_stands_in_the_reverse_networks_place(
     )
 
 
+def test_a_control_that_does_not_know_the_words_of_the_lists_is_noted(
+    beams: Path, unsure_run: Path, toy_run: Path, tmp_path: Path
+) -> None:
+    flags = ("--strategy", "bidis", "--control", toy_run, *FEW)
+
+    told = called("evaluate", beams, *flags).told
+
+    assert f"Note: {toy_run} does not know all words of {beams}, such as those of " in told
+    own, references = tmp_path / "own.jsonl", write_lines(tmp_path / "references.txt", "red cat!")
+    called("decode", unsure_run, "--strategy", "bidia", "--n-best", own, typed="red cat\n")
+    assert "all words" not in called("evaluate", own, "--references", references, *flags).told
+
+
 @pytest.mark.parametrize(
     ("strategy", "told"),
     [

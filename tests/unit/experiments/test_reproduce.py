@@ -12,6 +12,7 @@ import pytest
 
 from bidibeam.data.prepared import PreparedData
 from bidibeam.errors import RunError, SettingsError
+from bidibeam.experiments import reproduce
 from bidibeam.experiments.plan import GivenModel, Plan, read_beams
 from bidibeam.experiments.reproduce import Experiment, find_unserved
 from bidibeam.experiments.seeds import Seed
@@ -20,6 +21,7 @@ from bidibeam.experiments.stages import ExperimentObserver, Stage, run_stages
 from bidibeam.hypotheses import Direction
 from bidibeam.models.loading import load
 from bidibeam.strategies.tuning import Curve, TuningResult
+from tests.conftest import copied
 
 BASE = ["beam_sizes=[2,5]", "sources=7", "validation_sources=3"]
 SEARCHES = [
@@ -330,3 +332,31 @@ def test_each_seeds_control_is_the_next_and_follows_both_trainings(tmp_path: Pat
         if "control" in each.name
     )
     assert search.settings["control"] == "abc"
+
+
+@pytest.mark.parametrize("trains", [False, True])
+def test_a_control_of_other_data_is_noted(
+    trains: bool, toy_run: Path, toy_data: PreparedData, unsure_run: Path, tmp_path: Path
+) -> None:
+    other = copied(unsure_run, tmp_path / "other")
+    config = json.loads((other / "config.json").read_text())
+    config["data"]["fingerprint"] = "0123"
+    (other / "config.json").write_text(json.dumps(config))
+
+    def notes(control: Path) -> list[str]:
+        made = Experiment.create(
+            tmp_path / "out",
+            "demo",
+            model=None if trains else GivenModel(str(toy_run)),
+            data=toy_data.path,
+            control=GivenModel(str(control)),
+            progress=Notes(),
+        )
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(reproduce, "run_stages", lambda *_: [])
+            made.run()
+        return made.progress.notes  # type: ignore[attr-defined, no-any-return]
+
+    (told,) = notes(other)
+    assert told.startswith(f"{other} was trained on other data (fingerprint 0123, not ")
+    assert notes(unsure_run) == []
