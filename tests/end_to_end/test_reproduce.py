@@ -18,6 +18,12 @@ from typing import Any
 import pytest
 
 from bidibeam.data.prepared import PreparedData
+from bidibeam.decoding.decoder import ModelGenerator
+from bidibeam.hypotheses import Beams, Direction
+from bidibeam.interchange import nbest
+from bidibeam.models.control import ControlModel
+from bidibeam.models.loading import load
+from bidibeam.search.settings import SearchSettings
 from tests.conftest import without_drawing, write_toy_corpus
 from tests.unit.cli.calls import called
 from tests.unit.models.huggingface.folders import write_pair
@@ -334,3 +340,20 @@ def test_seeds_are_each_others_control_and_test_sets_are_scored_alone_too(
     assert "exact match by test set" in (out / "report.md").read_text().lower()
     facts = results["seeds"][0]["systems"]["bidis lambda=1"]["4"]["signature"]
     assert "|lambda:1|" in facts
+    check_control_lists(out, SearchSettings(**{**results["settings"]["search"], "beam_size": 2}))
+
+
+def check_control_lists(out: Path, settings: SearchSettings) -> None:
+    """The lists of a control, joined from those of two seeds, are those of a search with both networks."""
+    lists = list(nbest.read(out / "seed-0" / "control" / "beams" / "test-2.jsonl.gz"))
+    model: Any = ControlModel(*(load(out / f"seed-{seed}" / "run") for seed in (0, 1)))
+    generator = ModelGenerator(model, dict.fromkeys(Direction, settings), tuple(Direction))
+    searched = generator.generate([Beams(line.id, line.source, line.references) for line in lists])
+    for line, expected in zip(lists, searched, strict=True):
+        assert line.references == expected.references
+        for direction in Direction:
+            found, wanted = line.of(direction), expected.of(direction)
+            assert [each.text for each in found] == [each.text for each in wanted]
+            for name in ("log_prob", "other_log_prob", "score"):
+                values = [[getattr(each, name) for each in one] for one in (found, wanted)]
+                assert values[0] == pytest.approx(values[1], abs=1e-4)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
+from bidibeam.api.scoring import ListScorer
+from bidibeam.experiments.plan import TEST, read_beams
 from bidibeam.experiments.seeds import Seed
+from bidibeam.hypotheses import Beams, Direction, NBest
+from bidibeam.interchange import nbest
 from bidibeam.models.base import Model
 from bidibeam.models.control import ControlModel
+from bidibeam.search.length import LENGTH_PENALTIES
 
 
 @dataclass(frozen=True)
@@ -56,3 +62,32 @@ class ControlSeed(Seed):
     def weights(self) -> str:
         """The fingerprints of both."""
         return self.load_model(device="cpu").fingerprint
+
+    def search(self, split: str, size: int) -> None:
+        """Writes the n-best lists of a split; what the two seeds have found is only scored anew."""
+        if self.other is None:
+            super().search(split, size)
+            return
+        plan, model = self.plan, self.load_model()
+        if split == TEST:
+            plan.log_opening(f"search {self.label}, {size} hypotheses")
+        search = plan.settings.search_with(size)
+        penalty = LENGTH_PENALTIES.create(search.length_formula, search.length_penalty)
+        scorer = ListScorer(model, tuple(Direction), penalty)
+        examples = list(self._join_lists(split, size))
+        scored = scorer.score(examples, model.batch_size)
+        lists = plan.progress.track(scored, len(examples), f"{size} hypotheses, {split}")
+        nbest.write(lists, self.beams_file(split, size))
+
+    def _join_lists(self, split: str, size: int) -> Iterator[Beams]:
+        """Yields the regular hypotheses of the seed and of the other, scored by nobody but their own."""
+        assert self.other is not None
+        directions, _ = self.plan.beams[split][size]
+        files = (Seed(self.number, self.plan).beams_file(split, size), self.other.beams_file(split, size))
+        for pair in zip(*map(read_beams, files), strict=True):
+            beams = Beams(pair[0].id, pair[0].source, pair[0].references)
+            for direction, line in zip(Direction, pair, strict=True):
+                if direction in directions:
+                    found = NBest(tuple(each._replace(other_log_prob=None) for each in line.regular))
+                    beams = beams.with_hypotheses(direction, found)
+            yield beams

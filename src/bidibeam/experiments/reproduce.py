@@ -19,7 +19,7 @@ from bidibeam.evaluation.corpus import analyse_constant, analyse_positions
 from bidibeam.evaluation.evaluate import describe_metrics
 from bidibeam.experiments.controls import ControlSeed
 from bidibeam.experiments.plan import GivenModel, Plan, read_stage_file
-from bidibeam.experiments.seed_stages import model_stage, seed_stages
+from bidibeam.experiments.seed_stages import model_stage, search_stages, seed_stages
 from bidibeam.experiments.seeds import Seed
 from bidibeam.experiments.settings import resolve_experiment, stamp_settings, to_plain
 from bidibeam.experiments.stages import (
@@ -162,19 +162,22 @@ class Experiment(Plan):
         ]
         has_cost = self.settings.cost_sources > 0 and "vbs" in self.settings.systems
         models = {number: model_stage(Seed(number, self), prepared) for number in self.seeds}
-        seeds = []
-        for place, number in enumerate(self.seeds):
-            following = self.seeds[(place + 1) % len(self.seeds)]
-            # The first seed's times are enough, as ratios to VBS.
-            seed = Seed(number, self, has_cost and not place, self._control(number, following))
-            other = models[following] if following != number else None
-            seeds.append(seed_stages(seed, models[number], other))
-        report = self._report([*(stages[-1] for stages in seeds), *of_corpus])
+        following = dict(zip(self.seeds, [*self.seeds[1:], self.seeds[0]], strict=True))
+        seeds = {  # the first seed's times are enough, as ratios to VBS
+            number: Seed(number, self, has_cost and not place, self._control(number, following[number]))
+            for place, number in enumerate(self.seeds)
+        }
+        searches = {number: search_stages(seed, [models[number]]) for number, seed in seeds.items()}
+        rest = [
+            seed_stages(seed, models[number], searches[number], searches[following[number]])
+            for number, seed in seeds.items()
+        ]
+        report = self._report([*(stages[-1] for stages in rest), *of_corpus])
         return [
             prepared,
             *of_corpus,
             *models.values(),
-            *(each for stages in seeds for each in stages),
+            *(each for stages in (*searches.values(), *rest) for each in stages),
             report,
         ]
 

@@ -34,13 +34,46 @@ def model_stage(seed: Seed, prepared: Stage) -> Stage:
     return Stage(name, stamp, outputs, seed.train_model, after=(prepared,), identity=identity)
 
 
-def seed_stages(seed: Seed, model: Stage, other: Stage | None = None) -> list[Stage]:
-    """Returns every stage after those of the model and its control's; the last one has all numbers."""
+def search_stages(seed: Seed, before: Sequence[Stage]) -> list[Stage]:
+    """Returns the stages that search, after those that make the models; the last one tunes."""
+    plan = seed.plan
+    searches = {
+        (split, size): _search_stage(seed, split, size, before)
+        for split, beams in plan.beams.items()
+        for size in beams
+    }
+    validation = [stage for (split, _), stage in searches.items() if split == VALIDATION]
+    outputs = [path for size in plan.tuned_sizes for path in seed.tuned_files(size)]
+    after = (*before, *validation)
+    tuned = Stage(f"tune {seed.label}", _stamp_systems(seed), outputs, seed.tune, after=after)
+    return [*searches.values(), tuned]
+
+
+def _search_stage(seed: Seed, split: str, size: int, before: Sequence[Stage]) -> Stage:
+    plan, (directions, scored) = seed.plan, seed.plan.beams[split][size]
+    stamp = {
+        "search": stamp_settings(plan.settings.search_with(size)),
+        "sources": plan.count_sources(split),
+        "directions": directions,
+        "judged": scored,
+        **seed.search_stamp,
+    }
+    outputs, work = (seed.beams_file(split, size),), partial(seed.search, split, size)
+    return Stage(f"search {seed.label} {split} {size}", stamp, outputs, work, after=before)
+
+
+def seed_stages(
+    seed: Seed, model: Stage, searches: Sequence[Stage], following: Sequence[Stage] = ()
+) -> list[Stage]:
+    """Returns every stage after `searches`, the `search_stages` of the seed; the last one has all numbers.
+
+    A control that is the following seed's network scores what the searches of both have found.
+    """
     plan, settings, label = seed.plan, seed.plan.settings, seed.label
-    searches = _search_stages(seed, [model])
+    control: list[Stage] = []
     if seed.control is not None:
-        searches += _search_stages(seed.control, [model, *([other] if other is not None else [])])
-    tuned = searches[-1]
+        found = [*searches[:-1], *following[:-1]] if plan.control is None else []
+        control = search_stages(seed.control, [model, *found])
     perplexity = json_stage(
         f"perplexity {label}",
         {"sources": settings.sources},
@@ -55,7 +88,9 @@ def seed_stages(seed: Seed, model: Stage, other: Stage | None = None) -> list[St
         "systems": [name for name in TIMED if name in settings.systems],
         **plan.vectors_identity,
     }
-    cost = json_stage(f"cost {label}", timed, seed.file("cost"), seed.measure_cost, after=(model, tuned))
+    cost = json_stage(
+        f"cost {label}", timed, seed.file("cost"), seed.measure_cost, after=(model, searches[-1])
+    )
     costs = [cost] if seed.is_timed else []
     evaluated = json_stage(
         f"evaluate {label}",
@@ -67,7 +102,7 @@ def seed_stages(seed: Seed, model: Stage, other: Stage | None = None) -> list[St
         },
         seed.file("evaluation"),
         seed.evaluate,
-        after=(model, *searches),
+        after=(model, *searches, *control),
     )
     collected = json_stage(
         f"gather {label}",
@@ -77,35 +112,7 @@ def seed_stages(seed: Seed, model: Stage, other: Stage | None = None) -> list[St
         after=(evaluated, perplexity, *costs),
         by_content=True,
     )
-    return [*searches, perplexity, *costs, evaluated, collected]
-
-
-def _search_stages(seed: Seed, models: Sequence[Stage]) -> list[Stage]:
-    """Returns the stages that search with the models that these stages make; the last one tunes."""
-    plan = seed.plan
-    searches = {
-        (split, size): _search_stage(seed, split, size, models)
-        for split, beams in plan.beams.items()
-        for size in beams
-    }
-    validation = [stage for (split, _), stage in searches.items() if split == VALIDATION]
-    outputs = [path for size in plan.tuned_sizes for path in seed.tuned_files(size)]
-    after = (*models, *validation)
-    tuned = Stage(f"tune {seed.label}", _stamp_systems(seed), outputs, seed.tune, after=after)
-    return [*searches.values(), tuned]
-
-
-def _search_stage(seed: Seed, split: str, size: int, models: Sequence[Stage]) -> Stage:
-    plan, (directions, scored) = seed.plan, seed.plan.beams[split][size]
-    stamp = {
-        "search": stamp_settings(plan.settings.search_with(size)),
-        "sources": plan.count_sources(split),
-        "directions": directions,
-        "judged": scored,
-        **seed.search_stamp,
-    }
-    outputs, work = (seed.beams_file(split, size),), partial(seed.search, split, size)
-    return Stage(f"search {seed.label} {split} {size}", stamp, outputs, work, after=models)
+    return [*control, perplexity, *costs, evaluated, collected]
 
 
 def _stamp_systems(seed: Seed) -> dict[str, Any]:
