@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -201,7 +200,7 @@ def tune_model(
         vectors: Word vectors for similarities that need some; the model's own by default. What uses a file of
             vectors, or a similarity that is imported, is not recommended, since whoever decodes would have to
             name it again.
-        sources: How many validation sources to use, the first ones; all by default.
+        sources: How many validation sources to use, spread evenly over them; all by default.
         batch_size: Sources searched at once.
         workers: Threads that compare hypotheses.
         track: Shows progress: items, how many there will be, and what is being done.
@@ -215,7 +214,7 @@ def tune_model(
     metric = suit_case(metric, model)
     examples = [
         Beams(example["id"], example["source"], tuple(example["references"]))
-        for example in islice(data.examples(SPLIT), sources)
+        for example in data.sample(SPLIT, sources)
     ]
     if not examples:
         raise InputError(f"{data.path} has no {SPLIT} pairs to tune on. Prepare more conversations.")

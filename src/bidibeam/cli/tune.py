@@ -38,10 +38,10 @@ PLOT_FILE = "tuned.svg"
 )
 @options.metric
 @options.metric_settings
-@options.option("--quick", "Compare fewer systems, on the first 500 sources.", bool)
+@options.option("--quick", "Compare fewer systems, on 500 sources.", bool)
 @options.vectors
 @options.search
-@options.option("--sources", "Use only so many, the first ones.  [default: all]", options.COUNT)
+@options.option("--sources", "Use only so many, spread evenly.  [default: all]", options.COUNT)
 @options.batch_size
 def tune(
     model: str | None,

@@ -209,6 +209,16 @@ class PreparedData:
 
         return read()
 
+    def sample(self, name: str, count: int | None) -> list[dict[str, Any]]:
+        """Returns so many items of a split, spread evenly over it, in its order; all if `count` is None.
+
+        A split may be sorted, by language or by length, so that its first items stand for no others.
+        """
+        items = list(self.examples(name))
+        if count is None or count >= len(items):
+            return items
+        return [items[place * len(items) // count] for place in range(count)]
+
     def text_pairs(self, name: str) -> Iterator[dict[str, str]]:
         """Returns the texts of `split` as {"source", "reference"}, pair for pair."""
         for example in self.examples(name):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice, product
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -54,12 +54,12 @@ def analyse_constant(
 ) -> dict[str, Any]:
     """Finds what the best constant reply reaches; one with an unknown word is never tried.
 
-    It is chosen on the first `validation_sources` and scored on the first `sources`; on all by default. The
+    It is chosen on `validation_sources` of validation and scored on `sources` of test; on all by default. The
     metric is corpus BLEU of words by default.
     """
     replies = track(_training_ids(data), len(data.split("train")), "counting replies")
     validation, test = (
-        [tuple(example["references"]) for example in islice(data.examples(name), count)]
+        [tuple(example["references"]) for example in data.sample(name, count)]
         for name, count in (("validation", validation_sources), ("test", sources))
     )
     return constant(count_replies(data, replies), validation, test, metric)

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -105,8 +104,8 @@ class Plan:
         return self.settings.validation_sources if split == VALIDATION else self.settings.sources
 
     def read_examples(self, split: str, count: int | None) -> list[Beams]:
-        """Reads sources with references."""
-        examples = islice(PreparedData.open(self.data_folder).examples(split), count)
+        """Reads so many sources with references, spread over the split; all if `count` is None."""
+        examples = PreparedData.open(self.data_folder).sample(split, count)
         return [Beams(example["id"], example["source"], tuple(example["references"])) for example in examples]
 
     def log_opening(self, purpose: str) -> None:

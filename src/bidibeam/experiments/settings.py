@@ -75,9 +75,9 @@ class ExperimentSettings:
     control: bool = False
     """Whether strategies of both ends also run on two regular networks: this seed's and the next seed's."""
     sources: int | None = None
-    """Test sources; all when null."""
+    """Test sources, spread evenly over the split; all when null."""
     validation_sources: int | None = None
-    """Validation sources to tune on; all when null."""
+    """Validation sources to tune on, spread evenly over the split; all when null."""
     examples: int = 20
     """Sources shown in the report, those on which the systems disagree most."""
     cost_sources: int = 512

@@ -70,6 +70,19 @@ def texts(data: PreparedData, split: str) -> list[tuple[str, list[str]]]:
     return [(each["source"], each["references"]) for each in data.examples(split)]
 
 
+def test_a_sample_is_spread_over_the_split_in_its_order(tmp_path: Path) -> None:
+    languages = [(f"{language} {place}", "x") for language in ("deu", "fin") for place in range(4)]
+    write_tsv(tmp_path / "c", train=number(50), dev=languages, test=number(2, "coffee"))
+    data = make(tmp_path)
+
+    def sources(count: int | None) -> list[str]:
+        return [item["source"] for item in data.sample("validation", count)]
+
+    assert sources(4) == ["deu 0", "deu 2", "fin 0", "fin 2"]
+    assert sources(3) == ["deu 0", "deu 2", "fin 1"]
+    assert sources(None) == sources(8) == sources(9) == [source for source, _ in languages]
+
+
 def test_official_splits_are_kept_in_their_order_with_their_names(tmp_path: Path) -> None:
     held_out = number(9, "coffee")[::-1]
     write_tsv(

@@ -276,6 +276,22 @@ def test_dailydialog_with_and_without_its_additions(tmp_path: Path) -> None:
     assert test == Conversation("test-1", (Utterance("A", "D "), Utterance("B", " E ")), split="test")
 
 
+def test_dailydialogs_contractions_are_joined_in_sources_and_references(tmp_path: Path) -> None:
+    folder = make_dailydialog(tmp_path)
+    (folder / "dialogues_train.txt").write_text(
+        "I \u2019 Ve said , don \u2019 t ! __eou__ 5 o ' clock ' the ' __eou__\n"
+    )
+    turns = [{"text": "It \u2019 s D", "responses": ["e ' s", "we 're", "f \u2019 ll go"]}]
+    (folder / "multireftest.json").write_text(json.dumps({"dialogue": turns}) + "\n")
+
+    train, _, test = read("dailydialog", folder)
+
+    said = [utterance.text.strip() for utterance in train.utterances]
+    assert said == ["I\u2019Ve said , don\u2019t !", "5 o'clock ' the '"]
+    assert [each.text for each in test.utterances] == ["It\u2019s D", "e's"]
+    assert test.alternatives == ("we 're", "f\u2019ll go")
+
+
 @pytest.mark.parametrize(
     ("corpus", "files", "message"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from bidibeam.data.conversations import Conversation, Utterance
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 DIALOGUES = "dialogues_{}.txt"
 CLEAN, REFERENCES = "train_clean_lines.txt", "multireftest.json"
 END = "__eou__"
+APART = re.compile(r"(?<=\w) (['\u2019]) (?=(?:s|t|m|d|ll|re|ve|clock|am)\b)", re.IGNORECASE)
+"""An apostrophe with spaces around it, as a third of the contractions have it: it ' s, don ' t."""
 
 
 class DailyDialogReader(CorpusReader):
@@ -24,8 +27,8 @@ class DailyDialogReader(CorpusReader):
 
     Much of validation and test stands in the training file verbatim: where train_clean_lines.txt is there,
     only the training dialogues whose line numbers it lists are read. Where multireftest.json is there, it is
-    the test set: an item a context, its references as they are, lower-cased. Texts keep their spaces before
-    punctuation, so words are compared.
+    the test set: an item a context, its references as they are, lower-cased. Contractions that are written
+    apart ("it ' s") are joined everywhere; other spaces before punctuation stay, so words are compared.
     """
 
     name = "dailydialog"
@@ -71,7 +74,7 @@ class DailyDialogReader(CorpusReader):
             if len(texts) < 2 or texts.pop().strip():
                 self.line_errors.reject(line, f"not turns that each end in {END}")
             elif chosen is None or str(line.number) in chosen:
-                turns = tuple(Utterance("AB"[place % 2], text) for place, text in enumerate(texts))
+                turns = tuple(Utterance("AB"[place % 2], join(text)) for place, text in enumerate(texts))
                 yield Conversation(f"{file.split}-{line.number}", turns, split=file.split)
 
     def _read_references(self, file: SourceFile) -> Iterator[Conversation]:
@@ -88,5 +91,11 @@ class DailyDialogReader(CorpusReader):
             for source, texts in contexts:
                 if not texts:
                     raise missing_references(line, f"responses to {source!r}")
-                said = Utterance("A", source), Utterance("B", texts[0])
-                yield Conversation(f"{file.split}-{line.number}", said, tuple(texts[1:]), split=file.split)
+                first, *others = map(join, texts)
+                said = Utterance("A", join(source)), Utterance("B", first)
+                yield Conversation(f"{file.split}-{line.number}", said, tuple(others), split=file.split)
+
+
+def join(text: str) -> str:
+    """Returns the text with contractions written as one word."""
+    return APART.sub(r"\1", text)
