@@ -120,9 +120,8 @@ def test_an_experiment_repeats_only_what_changed(whole: Experiment, corpus: Path
     assert "Everything was done already" in again
 
     ran = stages(told("--seeds", "2", examples="2"))
-    assert ran[:3] == ["train seed 1", "evaluate seed 0", "gather seed 0"]
-    assert ran[-1] == "report"
-    assert all("seed 1" in name for name in ran[3:-1])
+    assert (ran[0], ran[-1]) == ("train seed 1", "report")
+    assert [name for name in ran[:-1] if "seed 1" not in name] == ["evaluate seed 0", "gather seed 0"]
     assert [seed["seed"] for seed in read_results(out)["seeds"]] == [0, 1]
 
 

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 TUNED_FILE = "tuned.json"
 SPLIT = "validation"
 FORMAT_VERSION = 2
-AS_TUNED = ("max_length", "no_repeat_ngram_size", "repetition_penalty", "bad_words")
-"""Search options that say what replies may be: a model is searched with those that it was tuned with."""
+AS_TUNED = ("beam_size", "max_length", "no_repeat_ngram_size", "repetition_penalty", "bad_words")
+"""Search options that decide what is found: a model is searched with those that it was tuned with."""
 DEPENDENCIES = {
     "weights": "other weights",
     "split": "another split",

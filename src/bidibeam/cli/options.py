@@ -186,7 +186,11 @@ model = together(
 """The options that name a model."""
 
 search = together(
-    option("--beam-size", "Hypotheses kept, B; bidia gives half of them to each direction.", int, 10),
+    option(
+        "--beam-size",
+        "Hypotheses kept, B; bidia gives half of them to each direction.  [default: as tuned, or 10]",
+        int,
+    ),
     option(
         "--max-length",
         "Most steps, T, the end token counted.  [default: as tuned, or what the data need, else 20]",

@@ -61,10 +61,9 @@ def tune(
     Searches the validation sources, tunes every strategy that has settings (lambda of bidis, length exponent
     and word reward of vbs-tuned, T of bidia, the weights of loglinear) by the metric, and compares all at the
     same N_B by cross-validation. Recommended is what nobody tuned, bidis with lambda 1, unless the best beats
-    it by a standard error; then the simplest that the best does not beat so. The model's folder gets a
-    tuned.json, and `bidibeam decode` and `chat` use what it recommends from then
-    on. Tune with the beam size and the lengths that you will use. Of a pair, tuned.json goes into the folder
-    of the regular model.
+    it by two standard errors; then the simplest that the best does not beat by one. The model's folder gets a
+    tuned.json, and `bidibeam decode` and `chat` search and choose as it says from then on. Of a pair,
+    tuned.json goes into the folder of the regular model.
 
     \b
     bidibeam tune runs/first --beam-size 50
@@ -145,12 +144,25 @@ def run_tuning(
     if whole.recommended is not None:
         found = whole.options.get(whole.recommended.removesuffix(" tuned"), {})
         told = ", ".join(f"{name.rstrip('_').replace('_', ' ')} {value:g}" for name, value in found.items())
-        best = whole.ranking[0].system
-        why = f"; {best} is ahead by less than a standard error" if best != whole.recommended else ""
-        tell(f"Recommended: {whole.recommended}{f' ({told})' if told else ''}{why}.", style=None)
+        named = f"{whole.recommended}{f' ({told})' if told else ''}"
+        tell(f"Recommended: {named}{_justify(whole, metric)}.", style=None)
     else:
         tell("Nothing is recommended: on these sources no system is better than another.", style=None)
     return whole
+
+
+def _justify(tuned: TuningResult, metric: Metric) -> str:
+    """Says what the recommended system has before the default, or what is not clearly ahead of it."""
+    from bidibeam.strategies.settings import DEFAULT_SYSTEM
+
+    values, best = {each.system: each.cv for each in tuned.ranking}, tuned.ranking[0].system
+    if tuned.recommended == DEFAULT_SYSTEM != best:
+        return f", the default; {best} is ahead of it by less than two standard errors"
+    told = f"; {best} is ahead by less than a standard error" if best != tuned.recommended else ""
+    if tuned.recommended in values and DEFAULT_SYSTEM in values and tuned.recommended != DEFAULT_SYSTEM:
+        gain = abs(values[tuned.recommended] - values[DEFAULT_SYSTEM])
+        told = f", {gain:.3g} {metric.name} better than {DEFAULT_SYSTEM}, the default{told}"
+    return told
 
 
 def _show_ranking(tuned: TuningResult, metric: Metric) -> None:
@@ -170,9 +182,10 @@ def _show_ranking(tuned: TuningResult, metric: Metric) -> None:
         rows.append((f"{'* ' if first.system == tuned.recommended else ''}{first.system}", texts))
         if others:
             alike.append(f"The same numbers as {first.system}: {', '.join(one.system for one in others)}.")
-    title = f"Cross-validated on {format_count(tuned.sources, 'validation source')}; * is recommended"
+    better = "higher" if metric.higher_is_better else "lower"
+    title = f"Cross-validated on {format_count(tuned.sources, 'validation source')}; {better} is better"
     show(NumbersTable(title, groups, rows, is_dense=True), crop=False)
-    for sentence in alike:
+    for sentence in ("* is recommended; low and high are 95 % bootstrap intervals.", *alike):
         show(sentence, style="dim")
 
 

@@ -96,8 +96,8 @@ class Outcomes:
         """Returns the metric of choices on the same bootstrap resamples of sources: (choices, samples)."""
         return np.stack(bootstrap(self.metric, [self._statistics[each] for each in choices], Resampling()))
 
-    def prefer_first(self, choices: Sequence[Array]) -> int:
-        """Returns the first of choices that the best does not beat by a standard error.
+    def prefer_first(self, choices: Sequence[Array], *, by_errors: float = 1.0) -> int:
+        """Returns the first of choices that the best does not beat by a standard error, or so many.
 
         The standard error is that of the difference of the two, by the bootstrap; after Breiman et al.
         (1984). What chooses as the best does has a small one; so nothing simpler that is as good as what was
@@ -106,7 +106,7 @@ class Outcomes:
         gains = self.gains(np.stack([self._statistics[choice].sum(axis=0) for choice in choices]))
         resampled, best = self.resample(choices), int(np.argmax(gains))
         errors = (resampled[best] - resampled).std(axis=1)  # (choices,)
-        found = int(np.argmax(gains[best] - gains <= errors))
+        found = int(np.argmax(gains[best] - gains <= by_errors * errors))
         return int(np.argmax(gains >= gains[found]))
 
 

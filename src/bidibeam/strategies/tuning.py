@@ -42,6 +42,8 @@ REWARDS = tuple(round(0.1 * step, 1) for step in range(41))
 """0 to 4 by tenths, in natural logarithms a token."""
 PENALTIES = (2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 60)
 """T of BP_T, in tokens: from hardly a penalty to one that favours the longest."""
+CLEARLY = 2.0
+"""Standard errors by which the best has to beat the default to be recommended in its place."""
 OUTER = 0.1
 """A value this near the upper end of its grid, as a share of the grid, lies at it."""
 
@@ -231,9 +233,10 @@ class Tuner:
         )
 
     def _recommend(self, systems: Sequence[TunedSystem]) -> str | None:
-        """Returns the default, if it is there, unless the best of the systems beats it by a standard error.
+        """Returns the default, if it is there, unless the best of the systems clearly beats it.
 
-        Then it is the simplest that the best does not beat so, of those that are as good as the default.
+        The best of many is often so by luck: it has to be ahead by two standard errors. Then it is the
+        simplest that the best does not beat by one, of those that are as good as the default.
         """
         if not systems:
             return None
@@ -241,7 +244,7 @@ class Tuner:
         best = systems[int(np.argmax(gains))]
         for default, gain in zip(systems, gains, strict=True):
             if default.name == DEFAULT_SYSTEM:
-                if self.outcomes.prefer_first([default.choice, best.choice]) == 0:
+                if self.outcomes.prefer_first([default.choice, best.choice], by_errors=CLEARLY) == 0:
                     return default.name
                 systems = [each for each, other in zip(systems, gains, strict=True) if other >= gain]
                 systems = [each for each in systems if each is not default]

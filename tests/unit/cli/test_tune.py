@@ -68,7 +68,8 @@ def test_it_ranks_the_systems_recommends_one_and_says_how_to_use_it(
     sources, content = len(list(toy_data.examples("validation"))), tuned_of(copied_unsure_run)
     recommended = content["recommended"]
     for told in (
-        f"Cross-validated on {sources} validation sources; * is recommended",
+        f"Cross-validated on {sources} validation sources; higher is better",
+        "* is recommended; low and high are 95 % bootstrap intervals.",
         f" * {recommended} ",
         "loglinear bleu_t both",
         "mbr token_f1",
@@ -142,7 +143,7 @@ def test_decode_and_chat_use_what_is_recommended_and_say_so(tuned_run: Path) -> 
         assert "Strategy: bidis lambda=1 (the default; `bidibeam tune` finds the best)" in told
 
 
-def test_what_no_reply_may_have_is_as_it_was_tuned_unless_flags_say_otherwise(copied_run: Path) -> None:
+def test_it_searches_as_it_was_tuned_unless_flags_say_otherwise(copied_run: Path) -> None:
     given = ("--no-repeat-ngram-size", "2", "--bad-words", "cat")
     assert called("tune", copied_run, *FEW, *given).status == 0
 
@@ -150,7 +151,8 @@ def test_what_no_reply_may_have_is_as_it_was_tuned_unless_flags_say_otherwise(co
         signature = called("decode", copied_run, *flags, typed="red\n").signature
         return dict(fact.split(":", 1) for fact in signature.split("|"))
 
-    as_tuned, other = facts(), facts("--no-repeat-ngram-size", "0", "--bad-words", "dog")
+    as_tuned, other = facts(), facts("--beam-size", "3", "--no-repeat-ngram-size", "0", "--bad-words", "dog")
+    assert (as_tuned["beam_size"], other["beam_size"]) == ("4", "3")
     assert (as_tuned["no_repeat_ngram_size"], as_tuned["bad_words"]) == ("2", "cat")
     assert "no_repeat_ngram_size" not in other
     assert other["bad_words"] == "dog"
@@ -286,7 +288,7 @@ def test_decoding_uses_it_and_says_so(tuned_run: Path) -> None:
     replace_tuned(tuned_run, **tuned, **{"bidia bleu_t": {"T": 3.0}, "bidia wmd_t": {"T": 40.0}})
 
     def decode(*flags: str) -> Call:
-        return called("decode", tuned_run, *flags, typed="white\n")
+        return called("decode", tuned_run, "--beam-size", "10", *flags, typed="white\n")
 
     for flags, told in (
         (("bidis",), "strategy:bidis|lambda:7.5|"),

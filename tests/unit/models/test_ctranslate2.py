@@ -153,7 +153,7 @@ def test_int8_is_another_model_of_nearly_the_same_numbers(
     assert small.fingerprint != full.fingerprint
     signature = dict(load_decoder(full, "bidia").signature.facts)
     assert (signature["engine"], signature["stopping"]) == ("ctranslate2-float32", "constant")
-    assert one == pytest.approx(two, abs=1.0)
+    assert one == pytest.approx(two, rel=0.2)  # coarse on processors whose sums of 8-bit products overflow
     assert one != two
 
 
