@@ -23,6 +23,7 @@ from bidibeam.interchange import nbest
 from bidibeam.interchange.reading import model_of
 from bidibeam.interchange.text_lines import open_lines
 from bidibeam.metrics import DEFAULT_METRIC
+from bidibeam.metrics.scoring import sign_references
 
 if TYPE_CHECKING:
     from bidibeam.api.tuned import TunedSettings
@@ -236,11 +237,13 @@ def _analyse_lists(
 
 def _describe(evidence: Evidence, vectors: Path | None) -> dict[str, Any]:
     """What analyses of lists depend on: settings, and each system's signature."""
+    references = [line.references for sizes in evidence.systems.values() for line in sizes[max(sizes)].beams]
+    metric = evidence.metric.signature
     return {
         "settings": {
             "max_length": evidence.max_length,
             "vectors": None if vectors is None else str(vectors),
-            "metric": str(evidence.metric.signature),
+            "metric": str(sign_references(metric, references) if all(references) else metric),
             "systems": list(evidence.systems),
         },
         "signatures": {

@@ -110,6 +110,9 @@ def decode(
         lines=lines,
     )
     note_unknown(unknown, "sources")
+    searched = decoder.ranker.strategy.requirements.directions
+    if nbest_file is not None and len(loaded.directions) > len(searched):
+        note(f"{nbest_file} has one beam alone, as the strategy needs it: --strategy bidia writes both.")
     if cut_off := is_finished[False]:
         total, limit = is_finished.total(), settings.max_length
         note(f"{cut_off:,} of {total:,} hypotheses were cut off at --max-length {limit}.")

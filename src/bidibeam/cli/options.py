@@ -105,7 +105,7 @@ max_length = option(
     "T of bleu_t and wmd_t, in tokens.  [default: the median of what a hypothesis is compared with]",
     COUNT,
 )
-METRIC_NAMES = f"{', '.join(METRICS.names())}, or package.module:name"
+METRIC_NAMES = f"{', '.join(METRICS.names())}, or package.module:name (G2P papers call ser WER, and wer PER)"
 
 
 def _take_one(ctx: click.Context, option: click.Parameter, names: tuple[str, ...]) -> str:

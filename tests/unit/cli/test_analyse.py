@@ -138,6 +138,18 @@ def test_texts_are_enough_for_some_and_why_not_for_the_others_is_said_once(
         assert sentence in call.told
 
 
+def test_the_signature_tells_how_many_references_there_are(both: Path, tmp_path: Path) -> None:
+    several, varied = tmp_path / "two.jsonl", tmp_path / "varied.jsonl"
+    lists = list(nbest.read(both))
+    two = [replace(line, references=(*line.references, "a b c d f")) for line in lists]
+    nbest.write(two, several)
+    nbest.write([*two[:-1], lists[-1]], varied)
+
+    for path, told in ((both, "nrefs:1|"), (several, "nrefs:2|"), (varied, "nrefs:var|")):
+        assert called("analyse", path, "--analysis", "ranks", "--out", tmp_path / path.stem).status == 0
+        assert told in read(tmp_path / path.stem)["settings"]["metric"]
+
+
 def test_only_the_systems_named_are_looked_at_and_blamed(wide: Path, both: Path, tmp_path: Path) -> None:
     flags = ("--systems", "vbs", "--systems", "bidia bleu_t either", "--out", tmp_path)
 

@@ -114,6 +114,19 @@ def test_every_hypothesis_is_written_with_the_scores_of_both_directions(
             assert one["score"] == pytest.approx(one["log_prob"] / ((5 + one["length"]) / 6) ** 0.6, rel=1e-5)
 
 
+def test_a_file_of_one_beam_is_noted_where_the_model_has_two(
+    toy_run: Path, regular_run: Path, tmp_path: Path
+) -> None:
+    def told(run: Path, strategy: str) -> str:
+        out = tmp_path / "out.jsonl"
+        return called("decode", run, "--strategy", strategy, "--n-best", out, typed="red cat\n").told
+
+    note = "out.jsonl has one beam alone, as the strategy needs it: --strategy bidia writes both."
+    assert note in told(toy_run, "bidis")
+    assert note not in told(toy_run, "bidia")
+    assert note not in told(regular_run, "vbs")
+
+
 def test_the_oracle_replies_with_what_is_nearest_to_the_reference(toy_run: Path, tmp_path: Path) -> None:
     out, sources = tmp_path / "out.jsonl", tmp_path / "sources.tsv"
     assert called("decode", toy_run, "--strategy", "vbs", "--n-best", out, typed="red cat\n").status == 0
