@@ -22,6 +22,7 @@ class TrainingProgress(TrainingObserver):
         self._task = self._progress.add_task("training", total=None, visible=False, note="")
         self._total = 0
         self._last_line = time.monotonic()
+        self._last_loss: float | None = None
 
     def __enter__(self) -> TrainingProgress:
         return self
@@ -57,6 +58,7 @@ class TrainingProgress(TrainingObserver):
     def on_evaluation(self, *, step: int, record: dict[str, Any]) -> None:
         """Print the validation losses."""
         losses = _losses(record)
+        self._last_loss = record["loss"]
         show(
             f"Epoch {record['epoch'] + 1}, step {step:,}: validation loss "
             f"{' / '.join(f'{loss:.3f}' for loss in losses)}, perplexity "
@@ -65,8 +67,10 @@ class TrainingProgress(TrainingObserver):
         )
 
     def on_end(self, *, step: int, stopped_by: str, best_loss: float | None) -> None:
-        """Say why training ended."""
+        """Say why training ended, and whether more of it may help."""
         best = f"; best validation loss {best_loss:.4f}" if best_loss is not None else ""
+        if best and best_loss == self._last_loss and stopped_by == "epochs":
+            best += ", the last one: it was still falling, and more epochs may lower it"
         show(f"Stopped by {stopped_by} after step {step:,}{best}.")
 
 

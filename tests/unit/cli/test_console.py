@@ -10,6 +10,7 @@ import pytest
 
 from bidibeam.cli import console as module
 from bidibeam.cli.experiment import Terminal
+from bidibeam.cli.training_progress import TrainingProgress
 from bidibeam.interchange.text_lines import Lines
 
 
@@ -33,6 +34,23 @@ def test_progress_shows_description_counts_times_and_note(terminal: io.StringIO)
 
     for part in ("training [x]", "2/8", "0:00:00", "left", "loss 4.2", "reading", "0/?"):
         assert part in terminal.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("last", "stopped_by", "is_falling"),
+    [(1.5, "epochs", True), (2.5, "epochs", False), (1.5, "max_steps", False)],
+)
+def test_a_training_that_ends_at_its_best_says_that_more_may_help(
+    last: float, stopped_by: str, is_falling: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    progress = TrainingProgress()
+    for step, loss in enumerate((2.0, last), start=1):
+        record = {"epoch": step, "loss": loss, "loss_regular": loss, "best_loss": min(2.0, loss)}
+        progress.on_evaluation(step=step, record=record)
+
+    progress.on_end(step=2, stopped_by=stopped_by, best_loss=min(2.0, last))
+
+    assert ("more epochs may lower it" in capsys.readouterr().err.replace("\n", " ")) == is_falling
 
 
 def test_progress_that_is_transient_or_never_began_leaves_no_line(log: io.StringIO) -> None:
