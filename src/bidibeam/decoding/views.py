@@ -196,11 +196,15 @@ def _draw_matrix(axes: Axes, explanation: Explanation) -> None:
 def _draw_beam(axes: Axes, explanation: Explanation, direction: Direction) -> None:
     """Writes one beam beside the matrix, best first: texts and scores, and under them who chooses them.
 
-    The reply is in red. Reverse hypotheses are the columns of the matrix, and called so.
+    The reply is in red, and so is what it agrees with. Reverse hypotheses are the columns of the matrix, and
+    called so.
     """
     hypotheses, names = explanation.beams.of(direction), explanation.choosers(direction)
     places = _find_shown(explanation, direction)
     is_left = direction is Direction.REGULAR
+    deciding = {
+        pair[not is_left] for pair, systems in explanation.pairs().items() if explanation.system in systems
+    }
     side: Literal["left", "right"] = "right" if is_left else "left"
     told = f"{direction.value} beam ({'rows' if is_left else 'columns'}) and scores"
     if len(places) < len(hypotheses):
@@ -214,7 +218,8 @@ def _draw_beam(axes: Axes, explanation: Explanation, direction: Direction) -> No
         shown = _shorten(_mark_end(hypothesis), LONGEST)
         line = f"{shown}   {score}" if is_left else f"column {place + 1}:   {shown}   {score}"
         chosen_by = names.get(place, [])
-        x, colour = float(is_left), VERMILLION if explanation.system in chosen_by else "black"
+        is_red = explanation.system in chosen_by or place in deciding
+        x, colour = float(is_left), VERMILLION if is_red else "black"
         for text, height, size in ((line, 4 * bool(chosen_by), SMALL), (", ".join(chosen_by), -6, SMALL - 2)):
             drawn = axes.annotate(text, (x, row), (0, height), textcoords="offset points", color=colour)
             drawn.set(ha=side, va="center", fontsize=size, in_layout=False)

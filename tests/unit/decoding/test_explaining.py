@@ -27,6 +27,7 @@ from bidibeam import (
 from bidibeam.decoding.decoder import Decoder, Ranker
 from bidibeam.decoding.explaining import ASKED, explain_beams
 from bidibeam.errors import InputError
+from bidibeam.figures import VERMILLION
 from bidibeam.models.base import Model, usual_length
 from bidibeam.models.gru.network import BidirectionalModel
 from bidibeam.models.run import RunModel
@@ -345,7 +346,12 @@ def test_a_figure_shows_both_beams_the_matrix_and_the_winners(tmp_path: Path) ->
     ):
         assert text in shown
     assert "bidia bleu, bidis, longest" in shown
-    _, middle, _ = figure.axes
+    left, middle, right = figure.axes
+    red = [each.get_text() for axes in (left, right) for each in axes.texts if each.get_color() == VERMILLION]
+    assert [text.partition("   -")[0] for text in red if "   -" in text] == [
+        "see you at noon",
+        "column 2:   see you at noon then",
+    ]
     (image,) = middle.images
     drawn: Any = image.get_array()
     assert np.array_equal(drawn, explanation.matrix)
