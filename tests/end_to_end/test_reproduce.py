@@ -339,13 +339,18 @@ def test_seeds_are_each_others_control_and_test_sets_are_scored_alone_too(
     assert "exact match by test set" in (out / "report.md").read_text().lower()
     facts = results["seeds"][0]["systems"]["bidis lambda=1"]["4"]["signature"]
     assert "|lambda:1|" in facts
-    check_control_lists(out, SearchSettings(**{**results["settings"]["search"], "beam_size": 2}))
+    given, (one, other) = tmp_path / "given", (out / f"seed-{seed}" / "run" for seed in (0, 1))
+    flags = ("--model", str(one), "--control", str(other))
+    call = called(*arguments(folder, given, **changed), *flags)
+    assert call.status == 0, call.err
+    for experiment in (out, given):
+        settings = SearchSettings(**{**read_results(experiment)["settings"]["search"], "beam_size": 2})
+        check_control_lists(experiment, ControlModel(load(one), load(other)), settings)
 
 
-def check_control_lists(out: Path, settings: SearchSettings) -> None:
-    """The lists of a control, joined from those of two seeds, are those of a search with both networks."""
+def check_control_lists(out: Path, model: Any, settings: SearchSettings) -> None:
+    """The lists of a control, joined from those of two seeds or not, are those of a search with both."""
     lists = list(nbest.read(out / "seed-0" / "control" / "beams" / "test-2.jsonl.gz"))
-    model: Any = ControlModel(*(load(out / f"seed-{seed}" / "run") for seed in (0, 1)))
     generator = ModelGenerator(model, dict.fromkeys(Direction, settings), tuple(Direction))
     searched = generator.generate([Beams(line.id, line.source, line.references) for line in lists])
     for line, expected in zip(lists, searched, strict=True):

@@ -24,7 +24,14 @@ if TYPE_CHECKING:
 TUNED_FILE = "tuned.json"
 SPLIT = "validation"
 FORMAT_VERSION = 2
-AS_TUNED = ("beam_size", "max_length", "no_repeat_ngram_size", "repetition_penalty", "bad_words")
+AS_TUNED = (
+    "beam_size",
+    "max_length",
+    "min_length",
+    "no_repeat_ngram_size",
+    "repetition_penalty",
+    "bad_words",
+)
 """Search options that decide what is found: a model is searched with those that it was tuned with."""
 DEPENDENCIES = {
     "weights": "other weights",

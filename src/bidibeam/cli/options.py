@@ -196,7 +196,7 @@ search = together(
         "Most steps, T, the end token counted.  [default: as tuned, or what the data need, else 20]",
         int,
     ),
-    option("--min-length", "Tokens before the reply may end.", int, 1),
+    option("--min-length", "Tokens before the reply may end.  [default: as tuned, or 1]", int),
     option(
         "--stopping",
         "When a source's search is over: shrinking (the paper's), constant, patience[=FACTOR], heuristic, "

@@ -133,7 +133,7 @@ def run_tuning(
     if not any(tuned.values.values()) and metric.higher_is_better:
         note(
             f"every {metric.name} was 0, so nothing was decided. Use more sources, train longer, or name "
-            "another by --metric: BLEU, for one, is 0 for replies of fewer than four words."
+            "another by `bidibeam tune --metric`: BLEU, for one, is 0 for replies of fewer than four words."
         )
     for sentence in filter(None, (tuned.flat_note, tuned.end_note)):
         note(sentence)
@@ -212,13 +212,17 @@ def tune_quickly(run: Path, data: Any) -> None:
     """Compare the main systems of a model that was just trained; what goes wrong is said, and no more."""
     from bidibeam.api.decoders import default_search
     from bidibeam.api.tuning import QUICK_SOURCES, TuningPlan
-    from bidibeam.metrics import DEFAULT_METRIC, build_metric
+    from bidibeam.data.corpora import CORPORA
+    from bidibeam.metrics import DEFAULT_METRIC
     from bidibeam.models.loading import load
 
+    corpus = data.info["corpus"]
+    measure = getattr(CORPORA.get(corpus), "measure", {}) if corpus in CORPORA.names() else {}
     try:
+        (metric,) = build_metrics([measure.get("metric", DEFAULT_METRIC)], measure.get("tokenize"), False)
         model = load(run)
         settings = default_search(model)
         plan = TuningPlan.all_of(model, settings, quick=True)
-        run_tuning(model, data, settings, plan, build_metric(DEFAULT_METRIC), sources=QUICK_SOURCES)
+        run_tuning(model, data, settings, plan, metric, sources=QUICK_SOURCES)
     except Exception as error:
         note(f"it could not be found out which strategy serves best ({error}); `bidibeam tune` tries again.")

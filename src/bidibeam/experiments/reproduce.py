@@ -190,7 +190,8 @@ class Experiment(Plan):
         if not systems:
             return None
         plan = replace(self, settings=replace(self.settings, systems=systems))
-        return ControlSeed(number, plan, other=Seed(following, self))
+        other = Seed(following, self) if self.control is None else None
+        return ControlSeed(number, plan, other=other)
 
     def results(self) -> dict[str, Any]:
         """Returns the content of results.json."""

@@ -144,7 +144,7 @@ def test_decode_and_chat_use_what_is_recommended_and_say_so(tuned_run: Path) -> 
 
 
 def test_it_searches_as_it_was_tuned_unless_flags_say_otherwise(copied_run: Path) -> None:
-    given = ("--no-repeat-ngram-size", "2", "--bad-words", "cat")
+    given = ("--no-repeat-ngram-size", "2", "--bad-words", "cat", "--min-length", "2")
     assert called("tune", copied_run, *FEW, *given).status == 0
 
     def facts(*flags: str) -> dict[str, str]:
@@ -153,6 +153,7 @@ def test_it_searches_as_it_was_tuned_unless_flags_say_otherwise(copied_run: Path
 
     as_tuned, other = facts(), facts("--beam-size", "3", "--no-repeat-ngram-size", "0", "--bad-words", "dog")
     assert (as_tuned["beam_size"], other["beam_size"]) == ("4", "3")
+    assert as_tuned["min_length"] == other["min_length"] == "2"
     assert (as_tuned["no_repeat_ngram_size"], as_tuned["bad_words"]) == ("2", "cat")
     assert "no_repeat_ngram_size" not in other
     assert other["bad_words"] == "dog"
@@ -191,6 +192,20 @@ def test_training_ends_with_a_quick_tune_that_can_be_left_out_and_cannot_do_harm
     assert failed.status == 0
     assert "Note: it could not be found out which strategy serves best (out of memory); `bid" in failed.told
     assert called("decode", tmp_path / "failed", typed="red\n").status == 0
+
+
+def test_training_ends_with_the_measure_of_its_corpus(tmp_path: Path) -> None:
+    source, data, out = tmp_path / "g2p", tmp_path / "data", tmp_path / "run"
+    source.mkdir()
+    words = [f"{first}{second}" for first in "ABCDEFGH" for second in "AEIOU"]
+    for name, part in (("train", words[:30]), ("dev", words[30:35]), ("test", words[35:])):
+        (source / f"{name}.tsv").write_text("".join(f"{word}\t{' '.join(word)}\n" for word in part))
+    assert called("prepare", "cmudict", "--source", source, "--out", data).status == 0
+    small = shlex.split("--set model.decoder_size=8 --set model.encoder_size=8 --set training.max_steps=2")
+
+    assert called("train", data, "--out", out, "--preset", "demo", *small).status == 0
+
+    assert tuned_of(out)["metric"].startswith("metric:ser|")
 
 
 def test_flags_say_whose_they_are(copied_run: Path) -> None:

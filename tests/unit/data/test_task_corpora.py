@@ -276,6 +276,22 @@ def test_dailydialog_with_and_without_its_additions(tmp_path: Path) -> None:
     assert test == Conversation("test-1", (Utterance("A", "D "), Utterance("B", " E ")), split="test")
 
 
+def test_what_prepare_wrote_can_be_prepared_again(tmp_path: Path) -> None:
+    (tmp_path / "c.jsonl").write_text('{"source": "a", "reference": "b"}\n')
+
+    (pair,) = read("jsonl", tmp_path / "c.jsonl")
+
+    assert [said.text for said in pair.utterances] == ["a", "b"]
+
+
+def test_a_held_out_line_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "train.tsv").write_text("a\tb\n" * 200)
+    (tmp_path / "test.tsv").write_bytes(b"g\th\ncaf\xe9\tx\n")
+
+    with pytest.raises(CorpusError, match=r"^Line 2 of test\.tsv cannot be used \(not utf-8 at byte 4\)"):
+        list(read("tsv", tmp_path))
+
+
 def test_dailydialogs_contractions_are_joined_in_sources_and_references(tmp_path: Path) -> None:
     folder = make_dailydialog(tmp_path)
     (folder / "dialogues_train.txt").write_text(

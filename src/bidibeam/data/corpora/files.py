@@ -106,7 +106,8 @@ class LineErrors:
                     try:
                         text = decode(stripped)
                     except UnicodeDecodeError as error:
-                        line = Line(file.path, number, stripped.decode("utf-8", "backslashreplace"))
+                        shown = stripped.decode("utf-8", "backslashreplace")
+                        line = Line(file.path, number, shown, file.split)
                         self.reject(line, f"not {error.encoding} at byte {error.start + 1}")
                         if not keep_all:
                             continue

@@ -78,9 +78,10 @@ class JsonlReader(CorpusReader):
     def _parse_references(self, fields: dict[str, Any]) -> list[str]:
         key = self.references_key
         if key not in fields:
-            if "response" not in fields:
+            known = [name for name in ("response", "reference") if name in fields]
+            if not known:
                 raise _MissingReferencesError(f"neither response nor {key}")
-            return [_check_string(fields["response"], "response")]
+            return [_check_string(fields[known[0]], known[0])]
         references = fields[key]
         if not isinstance(references, list):
             raise TypeError(f"{key} is not a list")
