@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from bidibeam.protocols import Matrix, Similarity, Strategy
 
 ASKED = ("vbs", "reverse-vbs", "bidis", "bidia", "mbr", "longest")
-"""The strategies that are asked besides the decoder's own."""
+"""The strategies that are asked besides the decoder's own; others that were tuned are asked too."""
 
 
 @dataclass(frozen=True)
@@ -197,10 +197,11 @@ def explain_beams(
     `tuned` are options of the others, by system.
     """
     own, similarity = system_of(strategy), getattr(strategy, "similarity", None)
-    asked, bidia = {own: strategy}, strategy
-    for name in ASKED:
-        settings = StrategySettings(name).with_tuned(tuned or {})
-        if similarity is not None and settings.compares:
+    asked, bidia, tuned = {own: strategy}, strategy, tuned or {}
+    first = {name.split()[0]: name for name in reversed([*tuned])}  # system of each strategy
+    for name in dict.fromkeys([*ASKED, *first]):
+        settings = StrategySettings.named(name if name in ASKED else first[name]).with_tuned(tuned)
+        if similarity is not None and settings.compares and name in ASKED:
             settings = replace(settings, similarity=similarity)
         other = settings.build(max_length=max_length)
         bidia = other if name == "bidia" else bidia

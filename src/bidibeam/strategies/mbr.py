@@ -9,7 +9,8 @@ from bidibeam.errors import check_choice
 from bidibeam.hypotheses import Direction, Ranked, Ranking
 from bidibeam.protocols import Requirements, Similarity
 from bidibeam.scores import Signed
-from bidibeam.strategies.bidia import similarity_matrix, sum_agreement
+from bidibeam.strategies.bidia import name_similarity, similarity_matrix, sum_agreement
+from bidibeam.strategies.reasons import compare_next, count_digits, name_entry, tell_range
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,4 +53,13 @@ class Mbr(Signed):
         return Ranking.of(
             Ranked(hypothesis, Direction.REGULAR, place, value)
             for place, (hypothesis, value) in enumerate(zip(hypotheses, risks, strict=True))
+        )
+
+    def reason(self, beams: Beams, ranking: Ranking) -> str:  # noqa: ARG002
+        """Returns how like its whole beam the chosen hypothesis is."""
+        first = ranking.entries[0]
+        name, value = name_similarity(self.similarity), f"{first.score:.{count_digits(ranking)}f}"
+        return (
+            f"{name_entry(first)} has the highest {self.agreement} {name} with its own beam"
+            f"{tell_range(ranking)}, {value}{compare_next(ranking)}"
         )

@@ -151,6 +151,22 @@ def test_hugging_face_models_are_explained_too(tmp_path: Path) -> None:
     assert len(explanation.choices) == len(ASKED)
 
 
+def test_the_first_tuned_system_of_each_other_strategy_is_asked() -> None:
+    weights = {"regular_weight": 0.0, "reverse_weight": 1.0, "length_weight": 0.0}
+    tuned = {
+        "bidis": {"lambda_": 0.0},
+        "vbs-tuned": {"length_exponent": 0.0, "word_reward": 5.0},
+        "loglinear both": weights,
+        "loglinear": {"regular_weight": 1.0, "reverse_weight": 0.0, "length_weight": 0.0},
+    }
+
+    explanation = explained(tuned=tuned)
+
+    added = {each.system: each.text for each in explanation.choices[len(ASKED) :]}
+    assert added == {"vbs-tuned": "no", "loglinear both": "yes"}  # that is the likeliest backwards
+    assert choice(explanation, "bidis").text == "no"
+
+
 def test_reasons_give_the_numbers_that_decided() -> None:
     normalised = "has the highest length-normalised log-probability"
     expected = {
@@ -171,7 +187,8 @@ def test_reasons_give_the_numbers_that_decided() -> None:
             "-2.50; the next, regular hypothesis 1, has -4.50."
         ),
         "mbr bleu": (
-            "regular hypothesis 1 has the highest score, 0.15; the next, regular hypothesis 2, has 0.12."
+            "regular hypothesis 1 has the highest expected bleu with its own beam, 0.15; the next, regular "
+            "hypothesis 2, has 0.12."
         ),
         "longest": (
             "regular hypothesis 2 has the highest number of tokens, 4; the next, regular hypothesis 1, has 1."
