@@ -1,4 +1,4 @@
-"""Where people look: sentences, tables and progress on stderr, so that stdout carries nothing but replies."""
+"""Where people look: sentences and progress on stderr; what a command is called for is for stdout alone."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ SHARE, LEAST_S = 0.1, 5.0
 
 
 @cache
-def get_console() -> Console:
-    """The one console that every command prints to; rich is loaded once it prints, not for help."""
+def get_console(*, is_stderr: bool = True) -> Console:
+    """The console that every command prints to; rich is loaded once it prints, not for help."""
     from rich.console import Console
     from rich.segment import Segment
 
@@ -46,7 +46,7 @@ def get_console() -> Console:
             for text, style, control in super().render(*args, **options):
                 yield Segment(text if control else printable(text), style, control)
 
-    return PrintableConsole(stderr=True, highlight=False, markup=False)
+    return PrintableConsole(stderr=is_stderr, highlight=False, markup=False)
 
 
 def echo(line: str) -> None:
@@ -57,6 +57,11 @@ def echo(line: str) -> None:
 def show(thing: RenderableType, **options: Any) -> None:
     """Print a table, or text that is wrapped between words; the options are those of rich."""
     get_console().print(thing, **options)
+
+
+def show_result(thing: RenderableType, **options: Any) -> None:
+    """Print what a command was called for, a table, on stdout."""
+    get_console(is_stderr=False).print(thing, **options)
 
 
 def tell(sentence: str, *, style: str | None = "dim") -> None:

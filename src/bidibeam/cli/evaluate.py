@@ -12,7 +12,16 @@ import click
 
 from bidibeam._version import __version__
 from bidibeam.cli import inputs, options
-from bidibeam.cli.console import FEW_SOURCES, format_count, note, notice_if_slow, show, tell, track
+from bidibeam.cli.console import (
+    FEW_SOURCES,
+    format_count,
+    note,
+    notice_if_slow,
+    show,
+    show_result,
+    tell,
+    track,
+)
 from bidibeam.cli.output import check_not_input
 from bidibeam.errors import InputError, SettingsError, UnknownNameError
 from bidibeam.fields import show_value
@@ -336,7 +345,8 @@ def _print_evaluation(results: Mapping[str, Any], baselines: Sequence[str], test
         (system, [f"{each['scores'][name][key]:.4g}" for name, keys in columns.items() for key in keys])
         for system, each in systems.items()
     ]
-    show(NumbersTable(format_count(results["sources"], "source"), groups, rows, is_dense=True), crop=False)
+    title = format_count(results["sources"], "source")
+    show_result(NumbersTable(title, groups, rows, is_dense=True), crop=False)
     groups = [["difference", "low", "high"], ["p, paired\nbootstrap", "p, approximate\nrandomisation"]]
     told: set[tuple[str, str, str]] = set()
     for metric, baseline in product(tested, baselines):
@@ -358,7 +368,7 @@ def _print_evaluation(results: Mapping[str, Any], baselines: Sequence[str], test
         if rows:
             lower = "; lower is better" if metric in results["lower_is_better"] else ""
             title = f"{label_metric(metric)} beside that of {baseline}{lower}"
-            show(NumbersTable(title, groups, rows, is_dense=True), crop=False)
+            show_result(NumbersTable(title, groups, rows, is_dense=True), crop=False)
     if results["tests"]:
         show(WHY_TWO_ANSWERS, style="dim")
     for sentence in _list_notes(results):
@@ -401,4 +411,4 @@ def _print_signatures(results: Mapping[str, Any]) -> None:
         told += [(metric, score["signature"]) for metric, score in each["scores"].items()]
     told += [("tests", test["signature"]) for test in results["tests"]]
     for name, signature in dict.fromkeys(told):
-        tell(f"{name}: {signature}", style=None)
+        show_result(f"{name}: {signature}", soft_wrap=True)

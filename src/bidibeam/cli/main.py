@@ -112,7 +112,8 @@ def bidibeam(ctx: click.Context, debug: bool) -> None:
     bidibeam rerank beams.jsonl                  # choose again, without a model
     bidibeam evaluate a.txt b.txt --references r.txt
 
-    Replies go to stdout; tables and progress go to stderr. Every command explains itself with --help.
+    Replies, and scores of evaluate, go to stdout; all else goes to stderr. Every command explains itself
+    with --help.
     """  # noqa: D301
     ctx.ensure_object(Session).show_traceback = debug
 

@@ -61,9 +61,10 @@ def prepare(corpus: str, source: Path | None, out: Path, *, overwrite: bool, **f
       {"source": "Tea?", "references": ["Please.", "Yes, please."], "split": "test"}
 
     Official splits are used where a folder or archive has some: files named train, validation (or valid, val,
-    dev) and test; several test files are several test sets, by their names. A "split" in JSON lines goes over
-    the name. Official validation and test splits keep their order, and pairs that are too long. A split that
-    is missing is taken out of training by hash: of conversations, or of sources where pairs belong to none.
+    dev) and test, or else folders; several test files are several test sets, by their names. A "split" in
+    JSON lines goes over the name. Official validation and test splits keep their order, and pairs that are
+    too long. A split that is missing is taken out of training by hash: of conversations, or of sources where
+    pairs belong to none.
     Held-out pairs of one source that belong to no conversation are one item with several references.
 
     \b

@@ -34,6 +34,11 @@ class Call:
         return self.out.split("\n")[:-1]
 
     @property
+    def shown(self) -> str:
+        """What stdout got, however it was wrapped."""
+        return " ".join(self.out.split())
+
+    @property
     def told(self) -> str:
         """What stderr got, however it was wrapped."""
         return " ".join(self.err.split())

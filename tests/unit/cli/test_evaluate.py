@@ -70,7 +70,7 @@ def test_the_first_system_is_the_baseline_unless_others_are_named(
 def test_a_pair_of_systems_is_printed_once(texts: dict[str, Path]) -> None:
     given = (f"a={texts['good']}", f"b={texts['poor']}", "--references", texts["references"])
 
-    told = called("evaluate", *given, "--baseline", "a", "--baseline", "b").told
+    told = called("evaluate", *given, "--baseline", "a", "--baseline", "b").shown
 
     assert "BLEU beside that of a" in told
     assert "beside that of b" not in told
@@ -79,12 +79,12 @@ def test_a_pair_of_systems_is_printed_once(texts: dict[str, Path]) -> None:
 def test_signatures_are_printed_once_each(texts: dict[str, Path]) -> None:
     args = (texts["good"], texts["poor"], "--references", texts["references"], "--seed", "7", *FEW)
 
-    told = called("evaluate", *args, "--signatures").err.splitlines()
+    told = called("evaluate", *args, "--signatures").out.splitlines()
 
     names = [row.split(": ")[0] for row in told if "|bidibeam:" in row]
     assert names == ["good", "poor", *DEFAULT_METRICS, "tests"]
     assert any(row.startswith("tests: tests:paired_bootstrap") and "|seed:7|" in row for row in told)
-    assert "|bidibeam:" not in called("evaluate", *args).err
+    assert "|bidibeam:" not in called("evaluate", *args).out
 
 
 def test_references_come_from_a_file_as_text_or_objects_or_from_any_lists(
@@ -194,7 +194,7 @@ def test_vectors_are_read_once_for_all_who_use_them(beams: Path, tmp_path: Path)
 
     assert call.status == 0
     assert call.told.count(f"{len(words)} of {len(words)} words have a vector.") == 1
-    assert call.told.count("|vectors:toy.vec@") == 2
+    assert call.shown.count("|vectors:toy.vec@") == 2
 
 
 def test_tuned_settings_are_used_and_named(beams: Path, tmp_path: Path) -> None:
@@ -247,13 +247,13 @@ def files(texts: dict[str, Path]) -> tuple[object, ...]:
 def test_every_number_is_shown_whole_at_any_width(
     width: int, files: tuple[object, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(consoles.get_console(), "width", width)
+    monkeypatch.setattr(consoles.get_console(is_stderr=False), "width", width)
 
     call = called("evaluate", *files, "--out", tmp_path / "out.json")
 
     assert call.status == 0
-    assert "…" not in call.err
-    tables = call.err.partition("Note: ")[0]
+    tables = call.out
+    assert "…" not in tables
     assert all(len(line) <= width for line in tables.splitlines())
     found = json.loads((tmp_path / "out.json").read_text())
     wanted = [
@@ -284,12 +284,12 @@ def test_every_metric_that_is_named_is_tested(files: tuple[object, ...], tmp_pat
     assert [test["metric"] for test in found["tests"]] == ["ser", "chrf"]
     assert [list(system["scores"]) for system in found["systems"].values()] == [["ser", "chrf"]] * 2
     assert (found["metric"], found["lower_is_better"]) == ("ser", ["ser"])
-    assert "SER beside that of good; lower is better" in call.told
-    assert "chrF beside that of good" in call.told
+    assert "SER beside that of good; lower is better" in call.shown
+    assert "chrF beside that of good" in call.shown
     assert "Note: lower is better of ser: a difference below 0 is a gain." in call.told
-    assert "BLEU" not in call.told
+    assert "BLEU" not in call.shown
     usual = called("evaluate", *files)
-    assert "BLEU beside that of good" in usual.told
+    assert "BLEU beside that of good" in usual.shown
     assert "chrF beside" not in usual.told
     assert "lower is better" not in usual.told
 
@@ -366,7 +366,7 @@ def test_a_metric_of_ones_own_lies_where_the_command_is_called(
     counts = [len(set(reply) & set(text)) for reply, text in zip(GOOD, REFERENCES, strict=True)]
     assert found["systems"]["good"]["scores"]["same letters"]["value"] == sum(counts) / 4
     assert [test["metric"] for test in found["tests"]] == ["same letters"]
-    assert "same letters beside that of good; lower is better" in call.told
+    assert "same letters beside that of good; lower is better" in call.shown
     said = refused("evaluate", *given, "--metric", "own_metrics:Broken")
     assert said.startswith("The metric same letters answered with nan for the sums ")
     assert "own_metrics:higher, of type bool, has none" in refused(

@@ -234,7 +234,7 @@ def test_lists_are_chosen_from_with_the_t_that_decode_has(copied_run: Path, tmp_
     assert f"|T:{length}|" in reranked.signature
     references = write_lines(tmp_path / "references.txt", "red cat!", "blue dog!")
     flags = ("--references", references, "--strategy", system, "--tuned", copied_run, "--signatures")
-    assert f"|T:{length}|" in called("evaluate", beams, *flags).told
+    assert f"|T:{length}|" in called("evaluate", beams, *flags).shown
 
 
 def test_vectors_of_words_are_not_for_fairseqs_subwords_but_for_its_words(tmp_path: Path) -> None:

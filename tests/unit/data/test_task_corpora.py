@@ -68,6 +68,31 @@ def test_files_named_after_splits_are_read_and_no_others(make: Any, tmp_path: Pa
     assert {Path(path).name for path in reader.unused} == {"other.tsv", "notes.txt"}
 
 
+FOLDERS = {
+    "mine/train/part-1.tsv": b"a\tb\n",
+    "mine/train/part-2.tsv": b"c\td\n",
+    "mine/valid/part-1.tsv": b"e\tf\n",
+    "mine/test/easy.tsv.gz": gzip.compress(b"w\tx\n"),
+    "mine/test/hard.tsv": b"y\tz\n",
+}
+
+
+@pytest.mark.parametrize("make", [make_folder, make_zip, make_tar])
+def test_folders_named_after_splits_are_splits_where_files_are_not(make: Any, tmp_path: Path) -> None:
+    reader = CORPORA.create("tsv")
+
+    found = {each.utterances[0].text: each.split for each in reader.read(make(tmp_path, FOLDERS))}
+
+    test = {"w": "test_easy", "y": "test_hard"}
+    assert found == {"a": "train", "c": "train", "e": "validation", **test}
+
+
+def test_a_folder_named_after_a_split_is_none_alone(tmp_path: Path) -> None:
+    files = {"test-corpus/a.tsv": b"a\tb\n", "test-corpus/b.tsv": b"c\td\n"}
+
+    assert [each.split for each in CORPORA.create("tsv").read(make_zip(tmp_path, files))] == ["", ""]
+
+
 def test_held_out_files_without_one_for_training_are_refused_and_others_are_one_corpus(
     tmp_path: Path,
 ) -> None:

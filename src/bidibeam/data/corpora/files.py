@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from typing import IO, TYPE_CHECKING, Any, ClassVar, cast
 
 from bidibeam.data.conversations import Conversation, Utterance, tidy
-from bidibeam.data.splits import find_split
+from bidibeam.data.splits import find_split, split_of
 from bidibeam.errors import CorpusError, describe_error
 from bidibeam.files import UNPACKING_ERRORS, unpack
 
@@ -230,8 +230,12 @@ class CorpusReader(ABC):
         """Returns the files that are named after a split, marked with it; but all if none is for training.
 
         Names begin with train, validation (or valid, val, dev) or test; each test file is a set of its own.
+        Where no file is named train, folders may be.
         """
         found = {file.path: find_split(PurePosixPath(file.name).stem) for file in files}
+        by_folder = {file.path: _split_of_folder(file) for file in files}
+        if not any(found.values()) and {"train"} < set(by_folder.values()):
+            found = by_folder
         if "train" not in found.values():
             if held := [path for path, split in found.items() if split and len(found) > 1]:
                 raise CorpusError(
@@ -250,6 +254,13 @@ class CorpusReader(ABC):
     def miss(self, what: str) -> CorpusError:
         """What is raised where a source is not what the corpus is read from."""
         return CorpusError(f"{what}: the corpus {self.name!r} is read from {self.expected}.")
+
+
+def _split_of_folder(file: SourceFile) -> str:
+    """Returns the split that the nearest folder is named after; "" if none is."""
+    folders = PurePosixPath(file.path).parents
+    split = next(filter(None, (find_split(folder.name) for folder in folders)), "")
+    return f"{split}_{PurePosixPath(file.name).stem}" if split_of(split) == "test" else split
 
 
 def missing_references(line: Line, reason: str) -> CorpusError:
