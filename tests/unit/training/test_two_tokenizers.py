@@ -35,7 +35,7 @@ PHONES = dict(zip("ABCDEFGH", ["AH", "B", "K", "D", "EH", "F", "JH", "HH"], stri
 SOURCES = ["BAD", "FACE", "HEAD", "A", "GEEBAG"]
 SEARCH = SearchSettings(beam_size=5, max_length=9)
 HF = FineTuneSettings(
-    epochs=40,
+    epochs=20,
     batch_size=32,
     learning_rate=0.01,
     warmup=0.1,
@@ -76,7 +76,9 @@ def run(
     model = replace(TINY_MODEL, tied_output=request.param)
 
     def make(folder: Path) -> None:
-        train_toy(words, folder / "run", model=model, epochs=18, batch_size=16, early_stopping=0)
+        train_toy(
+            words, folder / "run", model=model, epochs=10, batch_size=16, save_every=500, early_stopping=0
+        )
 
     return make_once(tmp_path_factory, f"letters-run-{request.param}", make) / "run"
 
