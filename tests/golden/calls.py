@@ -24,9 +24,9 @@ def call_line(line: str, folder: Path) -> Call:
     return done
 
 
-def rows(err: str) -> list[str]:
-    """The rows of the tables that stderr got, without the prose around them."""
-    lines = [line.strip() for line in err.splitlines()]
+def rows(printed: str) -> list[str]:
+    """The rows of the tables that were printed, without the prose around them."""
+    lines = [line.strip() for line in printed.splitlines()]
     return [" ".join(line.split()) for line in lines if re.search(r"\S {2,}\S", line) or line[:1] == "│"]
 
 

@@ -198,7 +198,7 @@ def _decode(line: str, folder: Path) -> Any:
 
 def _evaluate(line: str, folder: Path) -> Any:
     done = call_line(f"{line}{former_defaults(line)} --out {{tmp}}/scores.json", folder)
-    return {"rows": rows(done.err), "scores": json.loads((folder / "scores.json").read_text())}
+    return {"rows": rows(done.out), "scores": json.loads((folder / "scores.json").read_text())}
 
 
 def _analyse(line: str, folder: Path) -> Any:

@@ -161,9 +161,10 @@ def show_summary(data: PreparedData) -> None:
         note("responses are lower-cased; --cased keeps capital letters, as do pieces (bpe).")
     for name, leak in statistics["leaks"].items():
         if leak["shared"]:
+            share = 100 * leak["shared"] / leak["items"]
             tell(
                 f"Warning: {leak['shared']:,} of {leak['items']:,} {leak['compared']} of {name} "
-                f"({100 * leak['shared'] / leak['items']:.0f} %) also stand in training, case ignored: "
+                f"({share:.{0 if share >= 1 else 2}f} %) also stand in training, case ignored: "
                 "scores on them say little about new ones.",
                 style="yellow",
             )

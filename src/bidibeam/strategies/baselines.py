@@ -165,7 +165,8 @@ class Oracle:
         """Its name, and how the metric is computed."""
         by = "sentence-bleu,order:4,smoothing:floor"
         if not isinstance(self.metric, SentenceBleu):
-            by = str(self.metric.signature).replace("|", ",")
+            facts = [fact for fact in self.metric.signature.facts if fact[0] != "nrefs"]  # which sources tell
+            by = ",".join(f"{name}:{value}" for name, value in facts)
         return Signature((("strategy", "oracle"), ("by", by)))
 
     def rank(self, beams: Beams) -> Ranking:
