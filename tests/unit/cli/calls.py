@@ -18,6 +18,9 @@ from bidibeam.cli.main import run
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+VBS = ("--strategy", "vbs", "--beam-size", "3")
+QUICK = ("--beam-size", "6", "--max-length", "7")
+
 
 @dataclass(frozen=True)
 class Call:

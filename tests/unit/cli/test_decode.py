@@ -1,13 +1,11 @@
-"""`bidibeam decode`: with a run, with the model that comes along, with Hugging Face models."""
+"""`bidibeam decode`: the reply of every strategy, options and refusals, what is read and what is written."""
 
 from __future__ import annotations
 
 import io
-import json
 import math
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -18,18 +16,12 @@ from typing import Any
 
 import pytest
 
-import bidibeam
-from bidibeam.api import load_decoder
 from bidibeam.data.prepared import PreparedData
-from bidibeam.search.settings import SearchSettings
 from bidibeam.similarities import SIMILARITIES
 from bidibeam.strategies import STRATEGIES
-from tests.unit.cli.calls import called, fill, lines_of, refused, write_lines
-from tests.unit.models.huggingface.folders import SOURCES
+from tests.unit.cli.calls import QUICK, VBS, called, fill, lines_of, refused, write_lines
 
 SEARCH = ("--beam-size", "6", "--max-length", "5")
-VBS = ("--strategy", "vbs", "--beam-size", "3")
-QUICK = ("--beam-size", "6", "--max-length", "7")
 COMMAND = [sys.executable, "-m", "bidibeam", "decode"]
 ENVIRONMENT = {**os.environ, "TERM": "xterm", "OMP_NUM_THREADS": "1"}
 
@@ -167,38 +159,6 @@ def test_how_many_were_tied_is_told_where_all_were_ranked(toy_run: Path, tmp_pat
     assert f"For the first place {tied:.2f} hypotheses were tied on average." in call.told
 
 
-def test_the_longest_reply_is_by_default_as_long_as_the_data_were_prepared_for(
-    toy_run: Path, tmp_path: Path
-) -> None:
-    run = shutil.copytree(toy_run, tmp_path / "run")
-    config = json.loads((run / "config.json").read_text())
-    config["data"]["settings"]["max_response_length"] = 3  # too few words to repeat "red cat dog fish"
-    (run / "config.json").write_text(json.dumps(config))
-
-    call = called("decode", run, *VBS, typed="red cat dog fish\n")
-
-    assert "|max_length:4|" in call.signature  # the end token is one more
-    assert "hypotheses were cut off at --max-length 4." in call.told
-    assert "cut off" not in called("decode", toy_run, *VBS, "--max-length", "20", typed="red cat\n").told
-
-
-def test_what_was_tuned_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    opened: list[str] = []
-    real = open
-
-    def counting(file: Any, *args: Any, **options: Any) -> Any:
-        opened.append(Path(str(file)).name)
-        return real(file, *args, **options)
-
-    for name in ("builtins.open", "io.open"):
-        monkeypatch.setattr(name, counting)
-
-    call = called("decode", typed="hello\n")  # by the model in the box, which is tuned
-
-    assert "recommended by tuned.json" in call.told
-    assert opened.count("tuned.json") == 1
-
-
 @pytest.mark.parametrize("strategy", ["vbs", "bidis", "bidia"])
 def test_where_nothing_is_finished_and_kept_replies_are_empty(
     toy_run: Path, tmp_path: Path, strategy: str
@@ -297,21 +257,6 @@ def test_options_of_the_similarity_and_its_vectors_stand_in_the_signature(
     )
 
 
-def test_a_run_without_a_reverse_decoder_does_what_it_can(regular_run: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out.jsonl"
-
-    assert called("decode", regular_run, "--strategy", "longest", "--n-best", out, typed="red\n").replies
-
-    said = refused("rerank", out, "--strategy", "bidis")
-    assert said.startswith(f"{out}, line 1: source '1', regular[0] has no \"other_log_prob\"")
-    assert "`bidibeam score` adds it" in said
-    for strategy in ("bidia", "bidis", "reverse-vbs"):
-        assert refused("decode", regular_run, "--strategy", strategy, typed="red\n") == (
-            f"The strategy {strategy} needs the reverse direction, and run has only: regular. Give a model "
-            "for --reverse, train one in both directions, or choose another --strategy."
-        )
-
-
 @pytest.mark.parametrize("suffix", ["", ".partial"])
 def test_the_input_is_never_overwritten(toy_run: Path, tmp_path: Path, suffix: str) -> None:
     sources = write_lines(tmp_path / f"beams.jsonl{suffix}", {"source": "red"})
@@ -370,83 +315,3 @@ def test_line_buffered_answers_each_line_before_it_reads_the_next(toy_run: Path)
             process.kill()
 
     assert replies[1::2] == ["red cat!\n", "blue dog fish!\n"]
-
-
-@pytest.fixture
-def sources(tmp_path: Path) -> Path:
-    path = tmp_path / "sources.txt"
-    path.write_text("red cat\nblue dog fish\n", encoding="utf-8")
-    return path
-
-
-@pytest.mark.parametrize("is_named", [True, False])
-def test_the_model_that_is_named_answers_or_the_one_that_comes_along(
-    toy_run: Path, sources: Path, monkeypatch: pytest.MonkeyPatch, is_named: bool
-) -> None:
-    """A file, stdin, and a pipe as a shell's <(...) gives one: neither a file nor a directory."""
-    monkeypatch.setattr("bidibeam.models.loading.bundled_path", lambda: toy_run)
-    model = (toy_run,) if is_named else ()
-    reader, writer = os.pipe()
-    os.write(writer, b"red cat\n")
-    os.close(writer)
-    pipe = f"/dev/fd/{reader}"
-    for named, typed in (((sources,), ""), ((), "red cat\n\n"), (("-",), "red cat\n"), ((pipe,), "")):
-        call = called("decode", *model, *named, *VBS, typed=typed)
-        assert call.replies[0] == "red cat!"
-        assert call.err.startswith("No model was named") != is_named
-        assert f"|model:{bidibeam.load(toy_run).fingerprint}|" in call.signature
-    os.close(reader)
-
-
-def test_a_name_that_is_nothing_and_one_too_many_are_told(toy_run: Path, sources: Path) -> None:
-    assert "name the input too: - for stdin" in refused("decode", "no.txt", typed="red\n")
-    call = called("decode", toy_run, sources, sources)
-    assert (call.status, call.out) == (2, "")
-    assert "unexpected extra argument" in call.err
-
-
-def test_a_pair_replies_as_the_library_does(pair: tuple[Path, Path], hf_sources: Path) -> None:
-    regular, reverse = pair
-    settings = SearchSettings(beam_size=6, max_length=7)
-    expected = load_decoder(regular, reverse=reverse, settings=settings).decode(SOURCES)
-
-    for arguments, typed in (
-        ((regular, "--reverse", reverse, hf_sources), ""),
-        ((regular, hf_sources, "--reverse", reverse, "--trust-remote-code", "--dtype", "float32"), ""),
-        ((regular, "--reverse", reverse), hf_sources.read_text()),
-        (("--regular", regular, "--reverse", reverse, hf_sources), ""),
-        (("--regular", regular, "--reverse", reverse), hf_sources.read_text()),
-    ):
-        call = called("decode", *arguments, *QUICK, typed=typed)
-        assert call.replies == [nbest.best.text for nbest in expected]
-        assert "regular:bart-regular@" in call.signature
-        assert "reverse:bart-reverse@" in call.signature
-
-
-def test_what_does_not_go_together_is_said(pair: tuple[Path, Path], hf_sources: Path, toy_run: Path) -> None:
-    regular, reverse = pair
-    for beside in ((toy_run,), (toy_run, hf_sources)):
-        call = called("decode", *beside, "--regular", regular)
-        assert call.status == 2
-        assert f"--regular stands instead of MODEL, not beside {toy_run}." in call.told
-    for given, has, lacks in (
-        ((regular,), "regular", "reverse"),
-        (("--reverse", reverse), "reverse", "regular"),
-    ):
-        assert (
-            f"bidis needs the {lacks} direction, and bart-{has} has only: {has}. Give a model for --{lacks}"
-        ) in refused("decode", *given, hf_sources)
-    assert len(called("decode", "--reverse", reverse, hf_sources, "--strategy", "reverse-vbs").replies) == 4
-    assert refused("decode", regular, "--reverse", reverse, "no-such.txt").startswith("no-such.txt cannot be")
-
-
-def test_without_transformers_the_way_to_get_it_is_told(
-    pair: tuple[Path, Path], hf_sources: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for module in ("adapter", "loading", "opening"):
-        monkeypatch.delitem(sys.modules, f"bidibeam.models.huggingface.{module}", raising=False)
-    monkeypatch.setitem(sys.modules, "transformers", None)
-
-    assert refused("decode", pair[0], hf_sources) == (
-        "A Hugging Face model needs transformers, which is not installed: pip install 'bidibeam[hf]'"
-    )

@@ -1,14 +1,12 @@
-"""`bidibeam tune`, and decoding with what it found: for runs and for Hugging Face models."""
+"""`bidibeam tune`: what it finds, tells and refuses, for runs and for Hugging Face models."""
 
 from __future__ import annotations
 
 import json
-import re
 import shlex
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -17,45 +15,16 @@ from bidibeam.api.tuning import WITHOUT_VECTORS
 from bidibeam.cli import tune
 from bidibeam.data.prepared import PreparedData
 from bidibeam.data.tokenization import Tokenizer
-from bidibeam.metrics import build_metric
 from bidibeam.reporting import plots
 from bidibeam.strategies import tuning
 from bidibeam.strategies.tuning import EXPONENTS, LAMBDAS, PENALTIES, REWARDS
-from tests.conftest import WORDS, copied
-from tests.unit.cli.calls import Call, called, lines_of, refused, write_lines, write_vectors
+from tests.conftest import WORDS
+from tests.unit.cli.calls import Call, called, refused, write_vectors
+from tests.unit.cli.tunings import FEW, SEARCH, TUNED, check_bleu, tuned_of
 from tests.unit.models.huggingface.folders import write_joint, write_pair
 from tests.unit.models.huggingface.tiny import prepared
 
-SEARCH = ("--beam-size", "4", "--max-length", "9")
-FEW = (*SEARCH, "--sources", "3")
-TUNED = ["vbs-tuned", "bidis", "bidia bleu_t", "bidia bleu_t expected", "bidia wmd_t", "loglinear"]
-"""Some of what a model of both directions, with vectors, has settings for."""
-SOME_SYSTEMS = ("vbs", "vbs-tuned", "bidis", "reverse-vbs", "mbr edit", "bidia bleu_t", "bidia bleu_t tuned")
 PAIR_SEARCH = ("--beam-size", "6", "--max-length", "7")
-
-
-def tuned_of(folder: Path) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads((folder / "tuned.json").read_text())
-    return content
-
-
-def replace_tuned(run: Path, **options: dict[str, float]) -> None:
-    """Put other values into a run's tuned.json."""
-    content = tuned_of(run)
-    (run / "tuned.json").write_text(json.dumps({**content, "options": {**content["options"], **options}}))
-
-
-@pytest.fixture(scope="module")
-def tuned_once(toy_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    run = copied(toy_run, tmp_path_factory.mktemp("tuned") / "run")
-    assert called("tune", run, *FEW).status == 0
-    return run
-
-
-@pytest.fixture
-def tuned_run(tuned_once: Path, tmp_path: Path) -> Path:
-    """A run with a tuned.json, to write into."""
-    return copied(tuned_once, tmp_path / "run")
 
 
 @pytest.mark.usefixtures("drawn")
@@ -122,50 +91,6 @@ def test_any_metric_decides(copied_unsure_run: Path) -> None:
     assert said.startswith("The metric length_ratio is best near 1, and tuning looks for the highest or")
 
 
-def test_decode_and_chat_use_what_is_recommended_and_say_so(tuned_run: Path) -> None:
-    content = tuned_of(tuned_run)
-    content["recommended"] = "loglinear edit both"
-    content["options"]["loglinear edit both"] = {"agreement_weight": 2.5}
-    (tuned_run / "tuned.json").write_text(json.dumps(content))
-
-    call = called("decode", tuned_run, *SEARCH, typed="red\n")
-
-    assert "Strategy: loglinear edit both (recommended by tuned.json)" in call.told
-    assert "strategy:loglinear|" in call.signature
-    assert "|agreement_weight:2.5|" in call.signature
-    assert "Strategy: loglinear edit both (recommended by tuned.json)" in called("chat", tuned_run).told
-    asked = called("decode", tuned_run, *SEARCH, "--strategy", "vbs", typed="red\n")
-    assert "Strategy:" not in asked.told
-    assert "strategy:vbs|" in asked.signature
-    (tuned_run / "tuned.json").unlink()
-    for command in ("decode", "chat"):
-        told = called(command, tuned_run, typed="red\n").told
-        assert "Strategy: bidis lambda=1 (the default; `bidibeam tune` finds the best)" in told
-
-
-def test_it_searches_as_it_was_tuned_unless_flags_say_otherwise(copied_run: Path) -> None:
-    given = ("--no-repeat-ngram-size", "2", "--bad-words", "cat", "--min-length", "2")
-    assert called("tune", copied_run, *FEW, *given).status == 0
-
-    def facts(*flags: str) -> dict[str, str]:
-        signature = called("decode", copied_run, *flags, typed="red\n").signature
-        return dict(fact.split(":", 1) for fact in signature.split("|"))
-
-    as_tuned, other = facts(), facts("--beam-size", "3", "--no-repeat-ngram-size", "0", "--bad-words", "dog")
-    assert (as_tuned["beam_size"], other["beam_size"]) == ("4", "3")
-    assert as_tuned["min_length"] == other["min_length"] == "2"
-    assert (as_tuned["no_repeat_ngram_size"], as_tuned["bad_words"]) == ("2", "cat")
-    assert "no_repeat_ngram_size" not in other
-    assert other["bad_words"] == "dog"
-    assert called("tune", copied_run, *FEW).status == 0  # which begins afresh
-    assert "no_repeat_ngram_size" not in facts()
-    for command in ("decode", "chat"):
-        content = tuned_of(copied_run)
-        (copied_run / "tuned.json").write_text(json.dumps({**content, "recommended": "bidia edit"}))
-        told = called(command, copied_run, "--beam-size", "1", typed="red\n").told
-        assert "(the default; bidia edit, which tuned.json recommends, needs a wider beam)" in told
-
-
 def test_training_ends_with_a_quick_tune_that_can_be_left_out_and_cannot_do_harm(
     toy_data: PreparedData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,18 +131,6 @@ def test_training_ends_with_the_measure_of_its_corpus(tmp_path: Path) -> None:
     assert called("train", data, "--out", out, "--preset", "demo", *small).status == 0
 
     assert tuned_of(out)["metric"].startswith("metric:ser|")
-
-
-def test_flags_say_whose_they_are(copied_run: Path) -> None:
-    for flags, strategy in (
-        (("--lambda", "2"), "bidis|lambda:2"),
-        (("--similarity", "edit"), "bidia|similarity:edit"),
-        (("--answer", "either"), "bidia|"),
-        (("--length-exponent", "1", "--word-reward", "0"), "vbs-tuned|length_exponent:1"),
-    ):
-        call = called("decode", copied_run, *flags, typed="red\n")
-        assert call.signature.startswith(f"strategy:{strategy}")
-        assert "Strategy:" not in call.told
 
 
 def test_few_sources_and_a_value_at_the_end_of_its_grid_are_noted_once(
@@ -263,68 +176,6 @@ def test_of_a_single_hypothesis_nothing_makes_a_difference(copied_run: Path) -> 
     assert "Nothing is recommended: on these sources no system is better than another." in call.told
     said = refused("tune", copied_run, "--beam-size", "1", "--strategy", "bidia bleu_t")
     assert said.startswith("--beam-size must be at least 2 for bidia")
-
-
-def check_bleu(
-    model: tuple[object, ...],
-    folder: Path,
-    sources: Path,
-    search: tuple[str, ...],
-    *,
-    is_lowered: bool = False,
-) -> None:
-    """The BLEU that tuned.json names is that of the replies that decode writes."""
-    content, found, bleu = tuned_of(folder), set(), build_metric("bleu", lowercase=is_lowered or None)
-    references = [[line["reference"]] for line in lines_of(sources)]
-    assert content["metric"] == str(bleu.signature)
-    for system in (*SOME_SYSTEMS, "loglinear", "loglinear both", "loglinear edit both"):
-        call = called("decode", model[0], sources, *model[1:], *search, "--strategy", system)
-        value = bleu.values(bleu.statistics(call.replies, references).sum(axis=0, keepdims=True))[0]
-        assert value == pytest.approx(content["values"][system]), system
-        is_tuned = system.startswith(("vbs-tuned", "bidis", "loglinear")) or system.endswith(" tuned")
-        assert ("|tuned:tuned.json@" in call.signature) == is_tuned
-        found.add(value)
-    assert len(found) > 1  # or tuning could have been left out
-
-
-def test_its_bleu_is_that_of_the_replies_that_decode_writes(
-    copied_unsure_run: Path, toy_data: PreparedData
-) -> None:
-    assert called("tune", copied_unsure_run, *SEARCH).status == 0
-    assert {"bidia wmd_t", "bidia wmd_t tuned"} < set(tuned_of(copied_unsure_run)["values"])
-
-    check_bleu(
-        (copied_unsure_run,), copied_unsure_run, toy_data.path / "validation.jsonl", SEARCH, is_lowered=True
-    )
-
-
-def test_decoding_uses_it_and_says_so(tuned_run: Path) -> None:
-    tuned = {"bidis": {"lambda_": 7.5}, "vbs-tuned": {"length_exponent": 0.5, "word_reward": 4.0}}
-    replace_tuned(tuned_run, **tuned, **{"bidia bleu_t": {"T": 3.0}, "bidia wmd_t": {"T": 40.0}})
-
-    def decode(*flags: str) -> Call:
-        return called("decode", tuned_run, "--beam-size", "10", *flags, typed="white\n")
-
-    for flags, told in (
-        (("bidis",), "strategy:bidis|lambda:7.5|"),
-        (("vbs-tuned", "--word-reward", "1"), "|length_exponent:0.5|word_reward:1|"),
-        (("bidia tuned",), "|T:3|"),
-        (("bidia wmd_t tuned",), "|T:40|"),
-    ):
-        signature = decode("--strategy", *flags).signature
-        assert told in signature
-        assert re.search(r"\|tuned:tuned\.json@[0-9a-f]{8}\|model:", signature)
-    own = decode("--strategy", "bidia bleu_t tuned", "--similarity-option", "max_length=7").signature
-    assert "|T:7|" in own
-    untuned = (("bidis", "--lambda", "2"), ("vbs",), ("bidia bleu_t",), ("bidia",))
-    others = [decode("--strategy", *flags).signature for flags in untuned]
-    assert not any("tuned.json" in signature for signature in (own, *others))
-
-    long = decode("--strategy", "vbs-tuned")
-    replace_tuned(tuned_run, **{"vbs-tuned": {"length_exponent": 0.0, "word_reward": -50.0}})
-    short = decode("--strategy", "vbs-tuned")
-    assert len(short.out) < len(long.out)
-    assert short.signature.split("tuned:")[1] != long.signature.split("tuned:")[1]
 
 
 def test_data_are_looked_for_where_they_were_and_taken_from_elsewhere(
@@ -380,62 +231,6 @@ def test_without_matplotlib_all_but_the_plot_is_there(
     assert not (copied_run / tune.PLOT_FILE).exists()
 
 
-@pytest.mark.usefixtures("drawn")
-def test_tuning_twice_finds_the_same(tuned_run: Path) -> None:
-    def written(*flags: str) -> list[bytes]:
-        assert called("tune", tuned_run, *FEW, *flags).status == 0
-        return [(tuned_run / name).read_bytes() for name in ("tuned.json", tune.PLOT_FILE)]
-
-    assert written() == written("--batch-size", "2")
-
-
-def test_decoding_says_so_if_it_was_tuned_for_another_search(tuned_run: Path) -> None:
-    told = "Note: the strategy's settings were tuned with --beam-size 4 and --max-length 9."
-
-    def is_told(*flags: str) -> bool:
-        return told in called("decode", tuned_run, *flags, typed="red\n").told
-
-    for name in ("bidis", "bidia bleu_t tuned"):
-        assert is_told("--strategy", name, "--beam-size", "6")
-        assert not is_told("--strategy", name, *SEARCH)
-    assert not is_told("--strategy", "bidis", "--lambda", "1")
-    assert not is_told("--strategy", "vbs")
-
-
-def test_only_what_is_named_is_tuned_and_the_rest_is_kept(copied_run: Path) -> None:
-    def tuned(*flags: str) -> dict[str, Any]:
-        assert called("tune", copied_run, *FEW, *flags).status == 0
-        return tuned_of(copied_run)
-
-    first = tuned("--strategy", "bidia  either bleu_t tuned")
-    assert list(first["options"]) == ["bidia bleu_t either"]
-    assert list(first["values"]) == ["bidia bleu_t either tuned"]
-    assert first["recommended"] is None  # it was compared with nothing
-    assert called("decode", copied_run, "--strategy", "bidia bleu_t either tuned", typed="red\n").replies
-    second = tuned("--strategy", "vbs-tuned")
-    assert list(second["options"]) == ["bidia bleu_t either", "vbs-tuned"]
-    assert second["options"]["bidia bleu_t either"] == first["options"]["bidia bleu_t either"]
-    assert second["curves"][0] == first["curves"][0]
-    assert len(second["curves"]) == 3
-    assert second["recommended"] == first["recommended"]
-    assert {"bidia bleu_t either", *TUNED} < set(tuned()["options"])
-
-    call = called("tune", copied_run, *SEARCH, "--sources", "4", "--strategy", "bidis")
-    assert list(tuned_of(copied_run)["options"]) == ["bidis"]
-    assert "what tuned.json had for bidia bleu_t either, vbs-tuned, " in call.told
-    assert " is gone: it was tuned for another number of sources." in call.told
-
-
-def test_what_is_lost_with_other_weights_is_said_to_be(tuned_run: Path) -> None:
-    content = tuned_of(tuned_run)
-    (tuned_run / "tuned.json").write_text(json.dumps({**content, "weights": "0123456789ab"}))
-
-    call = called("tune", tuned_run, *FEW, "--strategy", "bidis")
-
-    assert " is gone: it was tuned for other weights." in call.told
-    assert "beside" not in call.told  # nothing stands beside a single system
-
-
 def test_systems_with_the_same_numbers_share_a_row_and_are_named(copied_run: Path) -> None:
     names = ("vbs", "vbs-tuned", "bidis")
     flags = [word for name in names for word in ("--strategy", name)]
@@ -481,22 +276,6 @@ def test_no_curves_are_told_of_where_there_are_none(copied_run: Path) -> None:
 
     assert (call.status, tuned_of(copied_run)["recommended"]) == (0, None)
     assert "tuned.svg" not in call.told
-
-
-def test_the_next_command_repeats_what_decode_takes_and_works(copied_run: Path, tmp_path: Path) -> None:
-    search = "--device cpu --beam-size 4 --max-length 9 --min-length 2 --length-penalty 0.8 --no-count-end "
-    search += "--allow-unknown --no-repeat-ngram-size 2 --repetition-penalty 1.5 --bad-words red --bad-words "
-    search += "'blue dog' --batch-size 3"
-
-    others = ("--sources", "3", "--strategy", "bidis", "--tokenize", "words")
-    call = called("tune", copied_run, *others, *shlex.split(search))
-
-    command = call.told.rpartition("Next: bidibeam ")[2].strip()
-    assert command == f"decode {shlex.quote(str(copied_run))} FILE {search}"
-    typed = write_lines(tmp_path / "FILE", "red", "blue")
-    again = called(*(str(typed) if word == "FILE" else word for word in shlex.split(command)))
-    assert (again.status, len(again.replies)) == (0, 2)
-    assert "were tuned with" not in again.told
 
 
 @pytest.mark.parametrize(
@@ -606,58 +385,11 @@ def test_a_pair_that_cannot_be_tuned_is_refused(models: tuple[Path, str, Path], 
     assert called("tune", *models, *PAIR_SEARCH, "--strategy", "vbs-tuned").status == 0
 
 
-@pytest.mark.parametrize("command", ["rerank", "evaluate", "analyse"])
-def test_what_was_tuned_for_another_model_is_noted_where_it_is_used(
-    command: str, beams: Path, tmp_path: Path
-) -> None:
-    options = {"bidis": {"lambda_": 0.5}}
-    tuned = write_lines(tmp_path / "tuned.json", {"format_version": 1, "weights": "ab12", "options": options})
-    flags = ("--analysis", "ranks") if command == "analyse" else ("--strategy", "bidis")
-
-    def written_by(model: str) -> Path:
-        ranking = {"signature": f"strategy:vbs|model:{model}|bidibeam:1", "replies": []}
-        lines = ({**each, "ranking": ranking} for each in lines_of(beams))
-        return write_lines(tmp_path / f"{model}.jsonl", *lines)
-
-    def told(*arguments: object) -> str:
-        call = called(command, *arguments)
-        assert call.status == 0, call.err
-        return call.told
-
-    others = written_by("cd34")
-    note = f"Note: {tuned} was tuned for another model (ab12) than the one that wrote {others} (cd34)."
-    assert note in told(others, *flags, "--tuned", tuned)
-    silent = [(others, *flags), *((lists, *flags, "--tuned", tuned) for lists in (written_by("ab12"), beams))]
-    if command != "analyse":
-        silent.append((others, "--strategy", "vbs", "--tuned", tuned))  # which uses nothing of it
-    assert not any("another model" in told(*arguments) for arguments in silent)
-
-
 def test_several_metrics_are_refused_since_one_decides(tmp_path: Path) -> None:
     call = called("tune", tmp_path, "--metric", "wer", "--metric", "ser")
 
     assert call.status == 2
     assert "replies are judged by one metric, not by wer and ser." in " ".join(call.err.split())
-
-
-def test_what_was_tuned_for_other_weights_is_told_of(tuned_once: Path, tmp_path: Path) -> None:
-    run = shutil.copytree(tuned_once, tmp_path / "run")
-    content = json.loads((run / "tuned.json").read_text())
-    (run / "tuned.json").write_text(json.dumps({**content, "weights": "0123456789ab"}))
-
-    told = called("decode", run, typed="red cat\n").err
-
-    assert "(the default; tuned.json is damaged or of other weights: run `bidibeam tune` again)" in told
-
-
-def test_decode_says_that_a_lambda_of_nothing_was_tuned(tuned_run: Path) -> None:
-    command, told = ("decode", tuned_run, *SEARCH, "--strategy", "bidis"), "so it answers as vbs does"
-    replace_tuned(tuned_run, bidis={"lambda_": 0.0})
-
-    assert f"Note: lambda 0 was tuned for bidis, {told}" in called(*command, typed="red\n").told
-    assert told not in called(*command, "--lambda", "0", typed="red\n").told
-    replace_tuned(tuned_run, bidis={"lambda_": 0.5})
-    assert told not in called(*command, typed="red\n").told
 
 
 def test_case_that_is_ignored_is_noted(copied_run: Path) -> None:

@@ -17,7 +17,6 @@ from transformers import RepetitionPenaltyLogitsProcessor
 
 import bidibeam
 from bidibeam.api import load_decoder
-from bidibeam.api.export import export_converted
 from bidibeam.cli.main import run
 from bidibeam.errors import RunError, SettingsError
 from bidibeam.hypotheses import Direction, NBest
@@ -27,21 +26,15 @@ from bidibeam.models.ctranslate2.translator import DirectionalTranslator
 from bidibeam.models.huggingface.adapter import HuggingFaceModel
 from bidibeam.models.huggingface.labels import arrange_ids, special_ids
 from bidibeam.search.settings import SearchSettings
+from tests.unit.models.conversions import SEARCH, convert
 from tests.unit.models.huggingface.folders import SOURCES, write_joint, write_model, write_pair
 
 pytest.importorskip("ctranslate2")
-SEARCH = SearchSettings(beam_size=6, max_length=7, stopping="constant")
 
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return write_pair(tmp_path_factory.mktemp("pair"), "bart")
-
-
-def convert(model: Model, out: Path, quantization: str = "float32") -> Model:
-    """The model that CTranslate2 makes of another."""
-    export_converted(model, out, quantization=quantization, overwrite=False)
-    return bidibeam.load(out)
 
 
 @pytest.fixture(scope="module")
@@ -316,77 +309,6 @@ def test_the_command_converts_and_the_folder_is_a_model(
     assert '"quantization": "int8"' in captured.out
     assert len(captured.out.splitlines()[-2:]) == 2
     assert "Traceback" not in captured.err
-
-
-@pytest.mark.parametrize(
-    "generation",
-    [
-        {"min_new_tokens": 3},
-        {"min_length": 5},
-        {"forced_eos_token_id": 3},
-        {"forced_bos_token_id": 2},
-        {"forced_bos_token_id": 2, "forced_eos_token_id": 3, "suppress_tokens": [5]},
-    ],
-)
-def test_a_generation_config_is_followed(tmp_path: Path, generation: dict[str, Any]) -> None:
-    plain = bidibeam.load(write_model(tmp_path / "bart", "bart", generation=generation))
-
-    lists = convert(plain, tmp_path / "out").n_best(Direction.REGULAR, SOURCES, SEARCH)
-
-    least = max(generation.get("min_new_tokens", 0), generation.get("min_length", 1) - 1)
-    scorer = plain.sequence_scorer(Direction.REGULAR)
-    for source, nbest in zip(SOURCES, lists, strict=True):
-        for each in nbest:
-            tokens = each.ids[:-1] if each.finished else each.ids
-            assert len(tokens) >= least
-            assert not {*generation.get("suppress_tokens", ())} & {*tokens}
-            begin = 1 if "forced_bos_token_id" in generation else 0
-            assert begin == 0 or tokens[0] == 2
-            assert each.finished or "forced_eos_token_id" not in generation
-            is_forced = "forced_eos_token_id" in generation and len(each.ids) == SEARCH.max_length
-            scored = each.ids[:-1] if is_forced else each.ids
-            ((whole, start),) = scorer.log_probs([source], [[scored, scored[:begin]]])
-            assert each.log_prob == pytest.approx(whole - start, abs=1e-4)
-
-
-@pytest.mark.parametrize(
-    ("generation", "named"),
-    [
-        ({"no_repeat_ngram_size": 2}, "NoRepeatNGram"),
-        ({"repetition_penalty": 1.5}, "RepetitionPenalty"),
-        ({"begin_suppress_tokens": [5]}, "begin_suppress_tokens"),
-        ({"eos_token_id": [3, 7]}, "several end tokens"),
-    ],
-)
-def test_what_a_generation_config_asks_for_and_the_engine_lacks_is_refused_by_name(
-    tmp_path: Path, generation: dict[str, Any], named: str
-) -> None:
-    model = bidibeam.load(write_model(tmp_path / "bart", "bart", generation=generation))
-
-    with pytest.raises(SettingsError, match=named):
-        convert(model, tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize(
-    ("generation", "named"),
-    [
-        ({"forced_bos_token_id": 2}, r"forced_bos_token_id \(regular None, reverse 2\)"),
-        ({"forced_eos_token_id": 3}, r"forced_eos_token_id \(regular None, reverse 3\)"),
-        ({"suppress_tokens": [5]}, r"suppress_tokens or padding \(regular \[0\], reverse \[0, 5\]\)"),
-        ({"min_new_tokens": 3}, r"min_new_tokens or min_length \(regular 0, reverse 3\)"),
-    ],
-)
-def test_directions_with_different_generation_configs_are_refused(
-    tmp_path: Path, generation: dict[str, Any], named: str
-) -> None:
-    regular = write_model(tmp_path / "bart", "bart")
-    reverse = write_model(tmp_path / "reverse", "bart", Direction.REVERSE, generation=generation)
-
-    message = rf"^The directions of bart differ in {named}, .*: make them the same in generation_config\.json"
-    with pytest.raises(SettingsError, match=message):
-        convert(bidibeam.load(regular, reverse), tmp_path / "out")
-    assert not (tmp_path / "out").exists()
 
 
 def test_a_device_that_is_not_there_is_refused(exported: Path) -> None:
