@@ -17,10 +17,9 @@ from bidibeam.api.export import export_converted
 from bidibeam.cli import chat
 from bidibeam.similarities import SIMILARITIES
 from bidibeam.strategies import STRATEGIES
-from tests.unit.cli.calls import called, refused, write_lines
+from tests.unit.cli.calls import VBS, called, refused, write_lines
 from tests.unit.models.huggingface.folders import SOURCES, write_joint
 
-VBS = ("--strategy", "vbs", "--beam-size", "3")
 USABLE = "bidia, bidis, loglinear, mbr, vbs, vbs-tuned, reverse-vbs, longest, random"
 
 

@@ -15,10 +15,8 @@ from bidibeam.data.batching import pad_sources
 from bidibeam.data.prepared import PreparedData
 from bidibeam.hypotheses import Direction
 from bidibeam.models.gru.scorer import GRUScorer
-from tests.unit.cli.calls import called, fill, lines_of, refused, refused_line, write_lines
+from tests.unit.cli.calls import QUICK, called, fill, lines_of, refused, refused_line, write_lines
 from tests.unit.models.huggingface.folders import write_joint, write_model, write_pair
-
-QUICK = ("--beam-size", "6", "--max-length", "7")
 
 SCORES = ("log_prob", "other_log_prob", "score")
 
