@@ -324,6 +324,8 @@ def test_seeds_are_each_others_control_and_test_sets_are_scored_alone_too(
     for seed in results["seeds"]:
         assert seed["recommended"] in (None, *seed["systems"])  # None if all are alike
         of_both = ["bidis lambda=1", "bidis", "bidia edit", "loglinear both"]
+        assert {each["system"] for each in seed["validation"]} == {"vbs", "vbs-tuned", "mbr bleu", *of_both}
+        assert {"bidis", "loglinear both"} <= set(seed["control_tuned"])
         controls = [f"{name} control" for name in of_both]
         assert [name for name in seed["systems"] if name.endswith("control")] == controls
         assert [(test["system"], test["baseline"]) for test in seed["tests"][-4:]] == [

@@ -273,14 +273,21 @@ class Seed:
                 name: dict(sorted(scores.items(), key=lambda item: int(item[0])))
                 for name, scores in rows.items()
             },
-            "recommended": TunedSettings(self.tuned_files(settings.largest)[0]).recommended
-            if self.plan.tuned_sizes
-            else None,
+            **self._tell_choice(),
             "tests": self._test(systems, controls),
             **self._score_test_sets(systems, controls),
             "analyses": contents,
             "left_out": missing,
         }
+
+    def _tell_choice(self) -> dict[str, Any]:
+        """Returns what is recommended at the largest N_B, the scores behind it, and a control's settings."""
+        size = self.plan.settings.largest
+        if not self.plan.tuned_sizes:
+            return {"recommended": None}
+        tuned = TunedSettings(self.tuned_files(size)[0])
+        found = {"recommended": tuned.recommended, "validation": tuned.content.get("ranking", [])}
+        return found if self.control is None else {**found, "control_tuned": self.control.read_tuned(size)}
 
     def _build_controls(self) -> dict[str, System]:
         """Builds the control's systems at the largest N_B, by names that say what they are."""
