@@ -198,9 +198,11 @@ def explain_beams(
     """
     own, similarity = system_of(strategy), getattr(strategy, "similarity", None)
     asked, bidia, tuned = {own: strategy}, strategy, tuned or {}
-    first = {name.split()[0]: name for name in reversed([*tuned])}  # system of each strategy
-    for name in dict.fromkeys([*ASKED, *first]):
-        settings = StrategySettings.named(name if name in ASKED else first[name]).with_tuned(tuned)
+    first: dict[str, str] = {name: name for name in ASKED}  # system of each strategy
+    for name in tuned:
+        first.setdefault(name.split()[0], name)
+    for name in first.values():
+        settings = StrategySettings.named(name).with_tuned(tuned)
         if similarity is not None and settings.compares and name in ASKED:
             settings = replace(settings, similarity=similarity)
         other = settings.build(max_length=max_length)
