@@ -259,3 +259,12 @@ def test_the_figure_has_a_row_for_every_task(tmp_path: Path) -> None:
         text = path.read_text(encoding="utf-8")
         assert all(", ".join(names) in text for names in SCRIPT["TASKS"].values())
         assert all(label in text for label, *_ in figure["SYSTEMS"].values())
+
+
+def test_small_grus_learn_e2e_with_larger_embeddings_as_the_page_says() -> None:
+    runs = json.loads((ROOT / "results/trials/losses.json").read_text())["runs"]
+    large, small = (runs[f"e2e-small-{scale}"]["losses"][2] for scale in ("1", "0.1"))
+
+    page = " ".join((ROOT / "docs/which-strategy.md").read_text(encoding="utf-8").split())
+    assert f"a validation loss of {large:.2f} after three epochs" in page
+    assert f"with the default of 0.1 one of {small:.2f}" in page

@@ -207,6 +207,8 @@ def test_a_device_that_is_not_there_is_named(toy_run: Path) -> None:
     [
         ({"encoder_layers": 0}, "model.encoder_layers is 0; it must be at least 1"),
         ({"dropout": 1.0}, "model.dropout is 1.0; it must lie in"),
+        ({"embedding_scale": 0.0}, "model.embedding_scale is 0.0; it must be above 0 and at most 100"),
+        ({"embedding_scale": float("nan")}, "model.embedding_scale is nan; it must be above 0"),
         ({"directions": ()}, "name each direction once"),
         ({"directions": ("regular", "regular")}, "name each direction once"),
         ({"directions": ("forward",)}, "names 'forward'; choose from: regular, reverse"),

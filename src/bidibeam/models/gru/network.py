@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 
     from bidibeam.data.vectors import Vectors
 
-EMBEDDING_SCALE = 0.1
-"""Standard deviation of a learned embedding's components at the start; pretrained ones are scaled to it."""
-
 
 def reversal(lengths: Tensor, width: int) -> Tensor:
     """Indices, (batch, width), that turn the real tokens of rows around and leave padding in place."""
@@ -196,7 +193,7 @@ class BidirectionalModel(nn.Module):
         self.dropout = nn.Dropout(settings.dropout)
         with torch.no_grad():
             for index in range(networks):
-                nn.init.normal_(self.embedding(index).weight, std=EMBEDDING_SCALE)
+                nn.init.normal_(self.embedding(index).weight, std=settings.embedding_scale)
                 self.embedding(index).weight[PAD_ID] = 0
 
     def embedding(self, index: int) -> nn.Embedding:
@@ -288,7 +285,7 @@ class BidirectionalModel(nn.Module):
                 f"Set model.embedding_size={vectors.values.shape[1]}."
             )
         spread = float(np.sqrt(np.mean(np.square(vectors.values, dtype=np.float64)))) or 1.0
-        values: Tensor = torch.from_numpy(vectors.values * np.float32(EMBEDDING_SCALE / spread))
+        values: Tensor = torch.from_numpy(vectors.values * np.float32(self.settings.embedding_scale / spread))
         with torch.no_grad():
             for index in range(len(self.embeddings)):
                 weight = self.embedding(index).weight

@@ -7,8 +7,8 @@ from dataclasses import dataclass, fields
 from bidibeam.errors import SettingsError
 from bidibeam.hypotheses import Direction
 
-LARGEST_SIZE, MOST_LAYERS = 1_000_000, 1_000
-"""No network that fits any memory has more: such a number is a mistake."""
+LARGEST_SIZE, MOST_LAYERS, LARGEST_SCALE = 1_000_000, 1_000, 100
+"""No network that fits any memory, or that learns, has more: such a number is a mistake."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +17,8 @@ class ModelSettings:
 
     embedding_size: int = 300
     """Width of word embeddings, shared by source and response."""
+    embedding_scale: float = 0.1
+    """Standard deviation of an embedding's components at the start; where attention is not learnt, try 1."""
     encoder_size: int = 256
     """Hidden units of the encoder, in each reading direction of each layer."""
     encoder_layers: int = 2
@@ -44,6 +46,9 @@ class ModelSettings:
                 if not 1 <= value <= most:
                     rule = "at least 1" if value < 1 else f"at most {most:,}"
                     raise SettingsError(f"model.{field.name} is {value}; it must be {rule}.")
+        if not 0 < self.embedding_scale <= LARGEST_SCALE:
+            rule = f"above 0 and at most {LARGEST_SCALE}"
+            raise SettingsError(f"model.embedding_scale is {self.embedding_scale}; it must be {rule}.")
         if not 0 <= self.dropout < 1:
             raise SettingsError(f"model.dropout is {self.dropout}; it must lie in [0, 1).")
         known = [direction.value for direction in Direction]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from torch import nn
 
 from bidibeam.data.vectors import read_vectors
 from bidibeam.errors import InputError
-from bidibeam.models.gru.network import EMBEDDING_SCALE, BidirectionalModel, Encoder, reversal
+from bidibeam.models.gru.network import BidirectionalModel, Encoder, reversal
 from tests.conftest import TINY_MODEL
 
 
@@ -42,20 +43,22 @@ def test_states_equal_those_of_a_packed_bidirectional_gru() -> None:
         torch.testing.assert_close(states[line, :length], real[:length])
 
 
-def test_embeddings_start_from_the_vectors_in_the_networks_own_scale(tmp_path: Path) -> None:
+@pytest.mark.parametrize("scale", [0.1, 1.0])
+def test_embeddings_start_from_the_vectors_in_the_networks_own_scale(tmp_path: Path, scale: float) -> None:
     path = tmp_path / "vectors.vec"
     generator = np.random.default_rng(0)
     table = generator.normal(scale=8, size=(2, TINY_MODEL.embedding_size))
     lines = [f"{word} {' '.join(map(str, row))}" for word, row in zip(("cat", "dog"), table, strict=True)]
     path.write_text(f"2 {TINY_MODEL.embedding_size}\n" + "\n".join(lines) + "\n")
-    model = BidirectionalModel(TINY_MODEL, 8)
+    model = BidirectionalModel(replace(TINY_MODEL, embedding_scale=scale), 8)
     before = model.embedding(0).weight.detach().clone()
 
     model.use_vectors(read_vectors(path, {"cat": 4, "dog": 6}))
 
     after = model.embedding(0).weight.detach()
     rows = after[[4, 6]].numpy()
-    assert np.sqrt(np.mean(np.square(rows))) == pytest.approx(EMBEDDING_SCALE, rel=1e-4)
+    assert np.sqrt(np.mean(np.square(rows))) == pytest.approx(scale, rel=1e-4)
+    assert before[1:].std().item() == pytest.approx(scale, rel=0.3)
     np.testing.assert_allclose(rows / np.linalg.norm(rows), table / np.linalg.norm(table), rtol=1e-4)
     assert torch.equal(after[[0, 1, 2, 3, 5, 7]], before[[0, 1, 2, 3, 5, 7]])
 
