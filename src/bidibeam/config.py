@@ -86,7 +86,7 @@ def preset_names(folder: str = "") -> list[str]:
 
 
 def load_preset(name: str, *, folder: str = "") -> dict[str, Any]:
-    """A preset's settings, as a mapping.
+    """A preset's settings, as a mapping; they go over those of the preset that it names as its `base`.
 
     Raises:
         UnknownNameError: If there is none of that name, or it is one of training runs and a folder was named.
@@ -101,7 +101,9 @@ def load_preset(name: str, *, folder: str = "") -> dict[str, Any]:
         hint = suggest(name, names)
         raise UnknownNameError(f"Unknown preset {name!r}.{hint} Choose one of: {', '.join(names)}.")
     path = resources.files("bidibeam") / "presets" / folder / f"{name}.yaml"
-    return _parse_sections(path.read_text(encoding="utf-8"), f"preset {name}")
+    content = _parse_sections(path.read_text(encoding="utf-8"), f"preset {name}")
+    base = content.pop("base", None)
+    return content if base is None else merge(load_preset(base, folder=folder), content)
 
 
 def load_yaml(path: Path) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from bidibeam.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Container, Iterable, Iterator
 
 Tokens = TypeVar("Tokens", list[int], list[str], tuple[int, ...], tuple[str, ...])
 
@@ -28,6 +28,12 @@ class Direction(StrEnum):
     def arrange(self, tokens: Tokens) -> Tokens:
         """Reading order to this direction's writing order, or back: the two are the same step."""
         return tokens[:] if self is Direction.REGULAR else tokens[::-1]
+
+    def arrange_ended(self, ids: tuple[int, ...], ends: Container[int]) -> tuple[int, ...]:
+        """The same, but an end token stays last."""
+        if ids and ids[-1] in ends:
+            return (*self.arrange(ids[:-1]), ids[-1])
+        return self.arrange(ids)
 
 
 class Hypothesis(NamedTuple):
@@ -78,7 +84,10 @@ class NBest:
     def best(self) -> Hypothesis:
         """The first hypothesis."""
         if not self.hypotheses:
-            raise InputError("The n-best list is empty, so it has no best hypothesis: widen the beam.")
+            raise InputError(
+                "The n-best list is empty, so it has no best hypothesis: widen the beam, or let the "
+                "model allow more tokens."
+            )
         return self.hypotheses[0]
 
 

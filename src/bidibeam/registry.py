@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 T = TypeVar("T")
+IMPORT_ADVICE = "Write package.module:name, and make sure that Python finds the module from here."
 
 
 @cache
@@ -31,11 +32,11 @@ def suggest(name: str, known: Iterable[str]) -> str:
     return f" Did you mean {names[close[0]]!r}?" if close else ""
 
 
-def import_named(kind: str, location: str) -> Any:
-    """What stands at "package.module:name", where a user has written it.
+def import_named(kind: str, location: str, advice: str = IMPORT_ADVICE) -> Any:
+    """What stands at "package.module:name", where a user or another package has written it.
 
     Raises:
-        UnknownNameError: If it cannot be imported; `kind` is what the message calls it.
+        UnknownNameError: If it cannot be imported; `kind` is what the message calls it, which ends in advice.
     """
     module, _, attribute = location.partition(":")
     try:
@@ -43,10 +44,7 @@ def import_named(kind: str, location: str) -> Any:
         for part in attribute.split("."):
             value = getattr(value, part)
     except Exception as error:  # whatever an import may run into
-        raise UnknownNameError(
-            f"The {kind} {location!r} cannot be imported: {error}. Write package.module:name, and make sure "
-            "that Python finds the module from here."
-        ) from error
+        raise UnknownNameError(f"The {kind} {location!r} cannot be imported: {error}. {advice}") from error
     return value
 
 
@@ -79,8 +77,11 @@ class Registry(Generic[T]):
             names = self.names()
             hint, choices = suggest(name, names), ", ".join(names)
             raise UnknownNameError(f"Unknown {self.kind} {name!r}.{hint} Choose one of: {choices}.")
-        module, _, attribute = location.partition(":")
-        return cast("Callable[..., T]", getattr(import_module(module), attribute))
+        if name in self._locations:
+            module, _, attribute = location.partition(":")
+            return cast("Callable[..., T]", getattr(import_module(module), attribute))
+        advice = "An entry point of another package says so: mend or uninstall that package."
+        return cast("Callable[..., T]", import_named(self.kind, location, advice))
 
     def create(self, name: str, *args: Any, **options: Any) -> T:
         """Build what a name stands for."""

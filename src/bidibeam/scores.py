@@ -1,4 +1,4 @@
-"""A number and the recipe that made it, so that it can be published and repeated."""
+"""The recipe that made a number, so that it can be published and repeated."""
 
 from __future__ import annotations
 
@@ -80,15 +80,3 @@ def _format(value: object) -> str:
         return ",".join(map(_format, value))
     shown = str(value).removesuffix(".0") if isinstance(value, float) else str(value)
     return shown.replace("|", "%7C")  # a bar ends a fact
-
-
-@dataclass(frozen=True, slots=True)
-class Score:
-    """A metric's value and its signature."""
-
-    name: str
-    value: float
-    signature: Signature
-
-    def __str__(self) -> str:
-        return f"{self.name} = {self.value:.4g} ({self.signature})"

@@ -321,6 +321,8 @@ def test_seeds_are_each_others_control_and_test_sets_are_scored_alone_too(
     assert {"the constant reply", "search seed 0, 4 hypotheses", "evaluate seed 1"} <= {
         opening["purpose"] for opening in results["test_openings"]
     }
+    is_any = any(seed["recommended"] for seed in results["seeds"])
+    assert ("Recommended on validation: " in call.told) == is_any
     for seed in results["seeds"]:
         assert seed["recommended"] in (None, *seed["systems"])  # None if all are alike
         of_both = ["bidis lambda=1", "bidis", "bidia edit", "loglinear both"]

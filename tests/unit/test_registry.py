@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -66,6 +67,20 @@ def test_other_packages_add_names_but_never_take_ours(
     assert shelves.create("theirs", "3") == 3
     assert shelves.get("text") is str
     assert set(asked) == {"bidibeam.shelves"}
+
+
+def test_a_broken_entry_point_names_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    point = EntryPoint("nothing", "bidibeam.registry:Nothing", "bidibeam.broken_shelves")
+    monkeypatch.setattr(module, "entry_points", lambda group: [point])  # noqa: ARG005
+    shelves = Registry[Any]("shelf", group="bidibeam.broken_shelves", locations={})
+
+    with pytest.raises(UnknownNameError) as caught:
+        shelves.get("nothing")
+
+    assert str(caught.value) == (
+        "The shelf 'bidibeam.registry:Nothing' cannot be imported: module 'bidibeam.registry' has no "
+        "attribute 'Nothing'. An entry point of another package says so: mend or uninstall that package."
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,10 @@
-"""A number and its recipe, as they are printed."""
+"""The recipe of a number, as it is printed."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from bidibeam.scores import OPTIONAL, Score, Signature, recorded
+from bidibeam.scores import OPTIONAL, Signature, recorded
 
 
 def test_a_signature_prints_its_facts_in_order_and_more_go_behind() -> None:
@@ -13,10 +13,6 @@ def test_a_signature_prints_its_facts_in_order_and_more_go_behind() -> None:
     assert str(short.extended(order=4, smooth="exp")) == "metric:bleu|order:4|smooth:exp"
     assert str(short) == "metric:bleu"
     assert Signature.parse("metric:bleu|path:a:b") == short.extended(path="a:b")
-
-
-def test_a_score_prints_with_its_recipe() -> None:
-    assert str(Score("bleu", 12.34567, Signature((("order", "4"),)))) == "bleu = 12.35 (order:4)"
 
 
 @dataclass(frozen=True)

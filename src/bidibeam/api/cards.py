@@ -21,7 +21,7 @@ from bidibeam.models import checkpoint
 from bidibeam.models.cards import format_table
 from bidibeam.scores import Signature
 from bidibeam.search.settings import SearchSettings
-from bidibeam.text import escape_markdown, printable
+from bidibeam.text import escape_markdown, format_value, printable, spell_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -155,11 +155,11 @@ def _render_metrics(
             f"{search['beam_size']}, with the settings tuned on the same sources (`{tuned['metric']}`):"
         )
         options = {
-            name: ", ".join(f"{_spell(key)} {_format(value)}" for key, value in each.items())
+            name: ", ".join(f"{spell_name(key)} {format_value(value)}" for key, value in each.items())
             for name, each in tuned["options"].items()
         }
         rows = [
-            (f"`{name}`", _format(value), options.get(name.removesuffix(" tuned"), ""))
+            (f"`{name}`", format_value(value), options.get(name.removesuffix(" tuned"), ""))
             for name, value in tuned["values"].items()
         ]
         metric = dict(Signature.parse(str(tuned["metric"])).facts).get("metric", "value")
@@ -167,7 +167,7 @@ def _render_metrics(
     if "scores" in exported:
         scores = exported["scores"]
         by_direction = scores["perplexity"].items()
-        perplexity = ", ".join(f"{_format(each['value'])} ({name})" for name, each in by_direction)
+        perplexity = ", ".join(f"{format_value(each['value'])} ({name})" for name, each in by_direction)
         yield _wrap(
             f"On {scores['sources']:,} test sources, which neither training nor tuning saw, by the weights "
             f"`{exported['from']}` before they were exported: perplexity {perplexity}; and with N_B = "
@@ -270,27 +270,12 @@ def _wrap(text: str) -> str:
 
 
 def _table(title: str, rows: Iterable[Sequence[Any]]) -> str:
-    return format_table((title, ""), [(_spell(name), _format(value)) for name, value in rows])
-
-
-def _spell(name: str) -> str:
-    return name.rstrip("_").replace("_", " ")
-
-
-def _format(value: object) -> str:
-    """A value: whole numbers in groups of three, others to four digits."""
-    if isinstance(value, bool) or value is None:
-        return {True: "yes", False: "no", None: "none"}[value]
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    if isinstance(value, list | tuple):
-        return ", ".join(map(_format, value))
-    return f"{value:,}" if isinstance(value, int) else str(value)
+    return format_table((title, ""), [(spell_name(name), format_value(value)) for name, value in rows])
 
 
 def _format_score(score: Mapping[str, Any] | None) -> str:
     if score is None:
         return ""
     low, high = score.get("low"), score.get("high")
-    interval = "" if low is None or high is None else f" [{_format(low)}, {_format(high)}]"
-    return _format(score["value"]) + interval
+    interval = "" if low is None or high is None else f" [{format_value(low)}, {format_value(high)}]"
+    return format_value(score["value"]) + interval

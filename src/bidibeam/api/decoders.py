@@ -66,15 +66,17 @@ def load_decoder(
     known = tuned or TunedSettings.known_for(loaded)
     search = settings or default_search(loaded, known)
     named = StrategySettings.named(strategy) if isinstance(strategy, str) else strategy
-    chosen, used = _with_tuned(named, loaded, known, search)
+    reason = ""
+    if named is None:
+        named, reason = choose_default(loaded, known or TunedSettings.find(loaded), search)
+    chosen, used = _with_tuned(named, loaded, known)
     length = (known.penalty_length if known else None) or usual_length(loaded)
     built = chosen.build(max_length=length, space=lambda: loaded.word_vectors(chosen.vectors))
     requirements = built.requirements
     searches = split_beam(requirements, search, chosen.name)
-    check_directions(loaded, requirements, chosen.name)
+    check_serves(loaded, requirements, chosen.name)
     loaded.check_settings(search)
     if requirements.scored:
-        loaded.check_shared_tokens()
         scored = requirements.directions if score_other else requirements.scored
     else:
         scored = requirements.directions if score_other and can_score_other(loaded) else ()
@@ -91,6 +93,8 @@ def load_decoder(
         batch_size or loaded.batch_size,
         prefetch=loaded.device.type != "cpu",
         find_tuned=partial(_find_options, loaded),
+        system=named.system,
+        reason=reason,
     )
 
 
@@ -105,20 +109,26 @@ def check_model(model: Any) -> Model:
     raise InputError(f"`model` is of type {type(model).__name__}, which is not a model by itself. {way_out}.")
 
 
-def default_strategy(model: Model, tuned: TunedSettings | None, search: SearchSettings) -> StrategySettings:
-    """Who answers where nobody says: the recommended system, or else BidiS, its lambda 1 if not tuned.
+def choose_default(
+    model: Model, tuned: TunedSettings | None, search: SearchSettings
+) -> tuple[StrategySettings, str]:
+    """The strategy where none is named, and why: the recommended system, or else BidiS.
 
-    So it is BidiS, too, where the beam is too narrow for the recommended one.
+    Lambda is 1 if BidiS was not tuned, or the beam is too narrow for the recommended system.
     """
-    if tuned is None or not tuned.has_weights(model.fingerprint):
-        return StrategySettings.named(DEFAULT_SYSTEM)
+    default = StrategySettings.named(DEFAULT_SYSTEM)
+    if tuned is None:
+        return default, "the default; `bidibeam tune` finds the best"
+    if not tuned.has_weights(model.fingerprint):
+        return default, "the default; tuned.json is of other weights: run `bidibeam tune` again"
     recommended = StrategySettings.named(tuned.recommended or "bidis")
-    is_wide = tuned.apply(recommended)[0].requirements.split(search.beam_size) is not None
-    return recommended if is_wide else StrategySettings.named(DEFAULT_SYSTEM)
+    if tuned.apply(recommended)[0].requirements.split(search.beam_size) is None:
+        return default, f"the default; {tuned.recommended}, which tuned.json recommends, needs a wider beam"
+    return recommended, "recommended by tuned.json" if tuned.recommended else "tuned.json recommends none"
 
 
 def default_search(model: Model, tuned: TunedSettings | None = None, **settings: Any) -> SearchSettings:
-    """How to search a model where little is said: T is what its data were prepared with, and one for the end.
+    """Default search settings of a model: T is what its data were prepared with, plus the end token.
 
     Settings are fields of `SearchSettings`; None stands for the default. T, and what no reply may have, are
     as they were when the model was `tuned`.
@@ -131,8 +141,8 @@ def default_search(model: Model, tuned: TunedSettings | None = None, **settings:
     return SearchSettings(**{**known, **given})
 
 
-def check_directions(model: Model, requirements: Requirements, strategy: str) -> None:
-    """Refuse a strategy whose directions a model lacks."""
+def check_serves(model: Model, requirements: Requirements, strategy: str) -> None:
+    """Refuse a strategy whose directions a model lacks, or cannot score by each other."""
     for direction in requirements.used:
         if direction not in model.directions:
             raise RunError(
@@ -140,16 +150,17 @@ def check_directions(model: Model, requirements: Requirements, strategy: str) ->
                 f"{', '.join(model.directions)}. Give a model for `{direction.value}`, train one in both "
                 "directions, or choose another `strategy`."
             )
+    if requirements.scored:
+        model.check_shared_tokens()
 
 
 def _with_tuned(
-    strategy: StrategySettings | None, model: Model, known: TunedSettings | None, search: SearchSettings
+    strategy: StrategySettings, model: Model, known: TunedSettings | None
 ) -> tuple[StrategySettings, TunedSettings | None]:
-    """The strategy, or the default, with tuned options under its own; and where those came from, if used."""
-    if strategy is not None and not (strategy.wants_tuned or strategy.unset):
-        return strategy, None  # a file that is of no use is no hindrance
-    found = known or TunedSettings.find(model)  # which says why it is of no use
-    strategy = strategy or default_strategy(model, found, search)
+    """The strategy with tuned options under its own; and where those came from, if used."""
+    if not (strategy.wants_tuned or strategy.unset):
+        return strategy, None  # an unusable file is ignored
+    found = known or TunedSettings.find(model)  # which says why it is unusable
     chosen, tuned = (strategy, None) if found is None else found.apply(strategy)
     if tuned is not None:
         tuned.check_weights(model.fingerprint)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -14,7 +14,6 @@ from bidibeam.api.decoders import default_search
 from bidibeam.errors import InputError
 from bidibeam.hypotheses import Beams, Direction, NBest
 from bidibeam.models.base import check_fork
-from bidibeam.models.control import AsReverse
 from bidibeam.search.length import LENGTH_PENALTIES
 
 if TYPE_CHECKING:
@@ -54,16 +53,17 @@ def use_control(lists: Sequence[Beams], control: Model, batch_size: int) -> Iter
             raise InputError(
                 f"Source {line.id!r} has no text, and a control has to read it: add the sources."
             )
-    second: Any = AsReverse(control)
+    check_fork(control)
     width = max((len(line.reverse) for line in lists), default=0)
     search = default_search(control, beam_size=max(1, width))
     penalty = LENGTH_PENALTIES.create(search.length_formula, search.length_penalty)
-    scorer = ListScorer(second, (Direction.REVERSE,), penalty, overwrite=True)
+    scorer = ListScorer(control, (Direction.REGULAR,), penalty, overwrite=True)
+    network = control.sequence_scorer(Direction.REGULAR)
     for start in range(0, len(lists), batch_size):
         batch = [replace(line, reverse=NBest()) for line in lists[start : start + batch_size]]
-        batch = list(scorer.score(batch, batch_size))
+        batch = scorer.score_lists(batch, Direction.REGULAR, network, is_own=False)
         if width:
-            found = second.n_best(Direction.REVERSE, [line.source for line in batch], search)
+            found = control.n_best(Direction.REGULAR, [line.source for line in batch], search)
             pairs = zip(batch, found, strict=True)
             batch = [line.with_hypotheses(Direction.REVERSE, nbest) for line, nbest in pairs]
         yield from batch
@@ -111,13 +111,13 @@ class ListScorer:
         while batch := list(islice(stream, batch_size)):
             for scoring, scorer in scorers.items():
                 for direction in Direction:
-                    batch = self._score_lists(batch, direction, scorer, is_own=scoring is direction)
+                    batch = self.score_lists(batch, direction, scorer, is_own=scoring is direction)
             yield from batch
 
-    def _score_lists(
+    def score_lists(
         self, batch: list[Beams], direction: Direction, scorer: SequenceScorer, *, is_own: bool
     ) -> list[Beams]:
-        """Score one direction's lists of a batch."""
+        """One direction's lists of a batch with the numbers of a scorer, which may be of that direction."""
         fields = OWN if is_own else OTHER
         wanted = [
             {

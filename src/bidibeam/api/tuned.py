@@ -42,8 +42,6 @@ DEPENDENCIES = {
     "penalty_length": "another T",
 }
 """What tuned settings depend on, by its name in tuned.json, and what it is called where it has changed."""
-OLDER = {1: {"bleu": "values"}}
-"""Versions that are read too, and what was called otherwise in them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +70,11 @@ class TunedSettings:
                 raw = file.read()
             self.content = parse_object(raw)
             version = self.content["format_version"]
-            if version not in (FORMAT_VERSION, *OLDER):
+            if version != FORMAT_VERSION:
                 raise RunError(
-                    f"{path} has format version {version!r}; bidibeam {__version__} reads versions up to "
+                    f"{path} has format version {version!r}; bidibeam {__version__} reads version "
                     f"{FORMAT_VERSION}. Make it again with `bidibeam tune RUN`."
                 )
-            for old, new in OLDER.get(version, {}).items():
-                self.content.setdefault(new, self.content.pop(old, {}))
             known = build_known(Tuned, self.content)
             self.content |= asdict(known)
             self.options = known.options
@@ -103,7 +99,7 @@ class TunedSettings:
 
     @classmethod
     def known_for(cls, model: Model) -> TunedSettings | None:
-        """What was tuned for a model with these weights; None if nothing was, or the file is of no use."""
+        """What was tuned for a model with these weights; None if nothing was, or the file is unusable."""
         with suppress(RunError):
             found = cls.find(model)
             if found is not None and found.has_weights(model.fingerprint):
@@ -171,7 +167,7 @@ def merge_with_earlier(path: Path, tuned: TuningResult, conditions: Conditions) 
 
     try:
         earlier = TunedSettings(path)
-    except RunError:  # there is none, or it is of no use
+    except RunError:  # there is none, or it is unusable
         return tuned, ""
     content, lost = earlier.content, [name for name in earlier.options if name not in tuned.options]
     told = f"what tuned.json had for {', '.join(lost)} is gone: it was" if lost else ""
@@ -191,5 +187,5 @@ def merge_with_earlier(path: Path, tuned: TuningResult, conditions: Conditions) 
             earlier.recommended,
         )
         return tuned.over(before), ""
-    except (KeyError, TypeError, ValueError):  # somebody has been at the curves
+    except (KeyError, TypeError, ValueError):  # the file was edited
         return tuned, told and f"{told} damaged."

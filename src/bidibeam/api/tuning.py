@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bidibeam.api.decoders import check_directions
+from bidibeam.api.decoders import check_serves
 from bidibeam.api.tuned import SPLIT, TUNED_FILE, Conditions, merge_with_earlier, write_tuned
 from bidibeam.data.prepared import PreparedData
 from bidibeam.decoding.decoder import ModelGenerator, split_beam
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 WITHOUT_VECTORS = ("bleu_t", "bleu", "token_f1", "edit")
 """Similarities that need no word vectors."""
 INDIFFERENT = ("random", "longest")
-"""Strategies that nobody would be recommended."""
+"""Strategies excluded from recommendation."""
 QUICK_SIMILARITIES = ("bleu_t", "edit")
 QUICK_SOURCES = 500
 VECTOR_SYSTEMS = (
@@ -50,13 +50,13 @@ class TuningPlan:
 
     @classmethod
     def parse(cls, names: Iterable[str]) -> TuningPlan:
-        """Read the names of systems to tune and compare; one that nobody would be recommended is refused."""
+        """Read the names of systems to tune and compare; one excluded from recommendation is refused."""
         systems = []
         for name in names:
             settings = StrategySettings.named(name)
             if not can_recommend(name):
                 raise SettingsError(
-                    f"{settings.name} is there to compare with, and nobody would be recommended it: leave it "
+                    f"{settings.name} is there to compare with, and excluded from recommendation: leave it "
                     "out. `bidibeam evaluate` measures it."
                 )
             if ":" in name:
@@ -97,14 +97,12 @@ class TuningPlan:
         systems: dict[tuple[Direction, ...], dict[str, Requirements]] = {}
         for name in self.systems:
             needed = requirements_of(name)
-            check_directions(model, needed, name)
+            check_serves(model, needed, name)
             systems.setdefault(needed.directions, {})[name] = needed
         generators = {}
         for directions, found in systems.items():
             name, needed = next(iter(found.items()))
             scored = [each for each in directions if any(each in other.scored for other in found.values())]
-            if scored:
-                model.check_shared_tokens()
             generators[directions] = ModelGenerator(model, split_beam(needed, settings, name), scored)
         return generators
 
@@ -198,8 +196,8 @@ def tune_model(
         plan: The systems.
         metric: What they are tuned and compared by.
         vectors: Word vectors for similarities that need some; the model's own by default. What uses a file of
-            vectors, or a similarity that is imported, is not recommended, since whoever decodes would have to
-            name it again.
+            vectors, or a similarity that is imported, is not recommended, since decoding would need it
+            again.
         sources: How many validation sources to use, spread evenly over them; all by default.
         batch_size: Sources searched at once.
         workers: Threads that compare hypotheses.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,10 +19,7 @@ from bidibeam.evaluation import ANALYSES, RESULTS_VERSION
 from bidibeam.evaluation import analyse as make_analyses
 from bidibeam.files import write_json
 from bidibeam.hypotheses import Beams
-from bidibeam.interchange import nbest
-from bidibeam.interchange.reading import model_of
-from bidibeam.interchange.text_lines import open_lines
-from bidibeam.metrics import DEFAULT_METRIC
+from bidibeam.interchange.lists import ListReader
 from bidibeam.metrics.scoring import sign_references
 
 if TYPE_CHECKING:
@@ -35,15 +32,11 @@ OF_DATA = ("constant", "positions")
 OUT_FILE = "analyses.json"
 SAMPLES = 3
 """Examples that are printed; the file has all."""
-HEADERS = {
-    "beam_size": "N_B",
-    "word_reward": "reward",
-    "tied": "tied for it",
-    "approximate_randomisation": "p, approximate\nrandomisation",
-    "entropy_bits": "bits",
-    "above_1000": "above 1,000",
+UNREPORTED: dict[str, tuple[str, Callable[[Any], float | None]]] = {
+    "ranks": ("first five places, %", lambda row: 100 * sum(row["counts"][:5]) / sum(row["counts"])),
+    "diversity": ("word reward of VBS at its length", lambda row: (row["matched"] or {}).get("word_reward")),
 }
-"""The heads of columns that are not called as the results have them."""
+"""Numbers of analyses that no report has: the head of a column, and where they are."""
 HEAD = {"format_version": RESULTS_VERSION, "bidibeam": __version__}
 
 
@@ -151,7 +144,7 @@ def _analyse_data(path: Path, names: Sequence[str], metric: Metric, out: Path | 
     for name in dict.fromkeys(names or CORPUS_ANALYSES):
         judged = {"metric": metric} if name == "constant" else {}
         content = CORPUS_ANALYSES[name](data, **judged, track=track)
-        _print_analyses({name: content})
+        _print_analyses({name: content}, metric)
         if out is not None:
             file = out / f"{name}.json"
             write_json(file, {**HEAD, "corpus": about["corpus"], "data": about, name: content})
@@ -181,13 +174,14 @@ def _analyse_lists(
             raise SettingsError(f"The analysis {name} is one of prepared data: give them with --data.")
         ANALYSES.get(name)
     check_systems(systems)
+    inputs.allow_local(" ".join(systems))
     wanted = [StrategySettings.named(name).system for name in systems]
     tuned = inputs.read_tuned(tuned_file)
     max_length = max_length or (tuned.penalty_length if tuned is not None else None)
     lists = _read(files, tuned)
     space = inputs.word_vectors(vectors, chain.from_iterable(lists))
     if space is not None:
-        space()  # whoever names a file wants it used
+        space()  # loads the vectors now, so that errors show first
     known, threads = {} if tuned is None else tuned.options, workers or inputs.count_cores()
     with notice_if_slow("Choosing among the lists ..."):
         found, lacking = choose_systems(
@@ -199,13 +193,11 @@ def _analyse_lists(
             metric=metric,
             workers=threads,
         )
-
-    by_size = {size: known for sizes in found.values() for size in sizes}
     absent = {name: "and --systems leaves it out." for name in SYSTEMS if wanted and name not in wanted}
-    evidence = Evidence(found, max_length, space, by_size, threads, examples, metric, absent=absent)
+    evidence = Evidence(found, max_length, space, threads, examples, metric, absent=absent)
     with notice_if_slow("Analysing ..."):
         contents, missing = make_analyses(evidence, names or None)
-    _print_analyses(contents)
+    _print_analyses(contents, metric)
     sizes = (f"{name} {', '.join(map(str, sorted(each)))}" for name, each in found.items())
     show(f"N_B, the hypotheses that each could choose from: {'; '.join(sizes)}.", style="dim")
     if AGREEING in found:
@@ -258,10 +250,10 @@ def _read(files: Sequence[str], tuned: TunedSettings | None) -> list[list[Beams]
     lists: list[list[Beams]] = []
     advice = "Give lists of the same sources, in the same order."
     for name in files:
-        lines = open_lines(name)
+        reader = ListReader(name)
         if tuned is not None:
-            inputs.note_other_model(tuned, name, model_of(lines))
-        lists.append(list(track(nbest.read(lines), None, f"reading {name}", lines=lines)))
+            inputs.note_other_model(tuned, name, reader.model)
+        lists.append(list(track(reader, None, f"reading {name}", lines=reader.first_file)))
         if not lists[-1]:
             raise InputError(
                 f"{name} is empty: there is nothing to analyse. Give a JSON object for each source."
@@ -293,73 +285,28 @@ def _tell_missing(kind: str, kinds: str, missing: Mapping[str, str]) -> None:
         tell(name_flags(sentence, click.get_current_context().command))
 
 
-def _print_analyses(contents: Mapping[str, Any]) -> None:
-    """Print the tables of each analysis, by its name; those of other packages go to the file alone."""
-    from bidibeam.reporting.numbers import SHORT_LABELS, label_metric
-    from bidibeam.reporting.tables import samples_panel, values_table  # brings rich
+def _print_analyses(contents: Mapping[str, Any], metric: Metric) -> None:
+    """Print the report's tables of analyses, and what it leaves out; those of other packages have none."""
+    from bidibeam.evaluation.evaluate import describe_metrics
+    from bidibeam.reporting.analyses import constant, diversity, positions, ranks, sensitivity
+    from bidibeam.reporting.blocks import Table
+    from bidibeam.reporting.quality import headroom
+    from bidibeam.reporting.results import Results
+    from bidibeam.reporting.tables import numbers_tables, samples_panel, values_table  # brings rich
 
-    known = HEADERS | SHORT_LABELS
-
-    def print_table(title: str, rows: Iterable[tuple[str, Mapping[str, Any]]], *keys: str) -> None:
-        values = [(name, [row[key] for key in keys]) for name, row in rows]
-        heads = ["validation" if key.startswith("validation_") else known.get(key, key) for key in keys]
-        show(values_table(title, heads, values))
-
-    for name, content in contents.items():
-        systems, metric = content.get("systems", {}), content.get("metric", DEFAULT_METRIC)
-        scores = (metric, "length_ratio", "distinct-1", "distinct-2")
-        if name == "ranks":
-            rows = []
-            for system, row in systems.items():
-                first, five = (100 * sum(row["counts"][:count]) / sum(row["counts"]) for count in (1, 5))
-                rows.append((system, {**row, "first, %": first, "first 5, %": five}))
-            title = f"Ranks: places in the regular beam of {content['beam_size']}"
-            print_table(title, rows, "mean", "median", "first, %", "first 5, %", "tied")
-        elif name == "headroom":
-            by_size = content["by_beam_size"]
-            names = dict.fromkeys(system for shares in by_size.values() for system in shares)
-            rows = [(each, {size: shares.get(each) for size, shares in by_size.items()}) for each in names]
-            title = f"Headroom: of the way from {content['baseline']} to the oracle, by N_B"
-            print_table(title, rows, *by_size)
-            for size, intervals in list(content["intervals"].items())[-1:]:
-                ends = [
-                    (each, dict(zip(("low", "high"), ends or (None, None), strict=True)))
-                    for each, ends in intervals.items()
-                ]
-                print_table(f"95 % intervals of it at N_B = {size}", ends, "low", "high")
-        elif name == "diversity":
-            rows = [
-                (each, {**row, "same words": row["same_words"]["distinct-2"]})
-                for each, row in systems.items()
-            ]
-            title = "Diversity: of replies, and dist-2 of as many words of each"
-            print_table(title, rows, "beam_size", *scores, "same words")
-            matched = [(each, row["matched"]) for each, row in systems.items() if row["matched"]]
-            if matched:
-                title = "Beside it, VBS with a word reward that makes it as long"
-                print_table(title, matched, *scores, "word_reward")
-                tests = ("difference", "low", "high", "approximate_randomisation")
-                print_table(f"{label_metric(metric)} beside that of this VBS", matched, *tests)
-        elif name == "sensitivity":
-            rows = []
-            for row in content["rows"]:
-                changed = f", {row['option']} {row['value']}{' *' if row['is_default'] else ''}"
-                rows.append((row["system"] + (changed if row["option"] != "baseline" else ""), row))
-            title = f"Sensitivity at N_B = {content['beam_size']} (* is the default)"
-            print_table(title, rows, metric, "length_ratio", "distinct-2")
-        elif name == "examples" and content["examples"]:
-            show(samples_panel("Where the systems disagree most", content["examples"][:SAMPLES]))
-        elif name == "constant":
-            rows = [(row["reply"], row) for row in (content["chosen"], *content["runners_up"])]
-            count = content["references"]["sources"]
-            title = f"One reply to all {count:,} test sources, best on validation first"
-            validation = f"validation_{metric}"
-            print_table(title, rows, validation, metric, "low", "high", "length_ratio", "exact")
-        elif name == "positions":
-            rows = [
-                (f"{row['position']} from the {end}", row)
-                for end, counted in content["from"].items()
-                for row in counted
-            ]
-            title = f"Words by position in {content['pairs']:,} replies"
-            print_table(title, rows, "different", "entropy_bits", "above_1000")
+    about = {**describe_metrics([metric]), "constant": contents.get("constant"), "analyses": contents}
+    for make in (ranks, headroom, diversity, sensitivity, constant, positions):
+        section = make(Results.of(about))
+        for block in section.blocks if section else ():
+            if isinstance(block, Table):
+                for table in numbers_tables(block):
+                    show(table, crop=False)
+                if block.notes:
+                    show(" ".join(block.notes), style="dim")
+    for name, (head, read) in UNREPORTED.items():
+        systems = contents.get(name, {}).get("systems", {})
+        values = [(system, [value]) for system, row in systems.items() if (value := read(row)) is not None]
+        if values:
+            show(values_table("", [head], values))
+    if found := contents.get("examples", {}).get("examples"):
+        show(samples_panel("Where the systems disagree most", found[:SAMPLES]))

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bidibeam.cli import options
-from bidibeam.cli.console import echo, note, show, show_metadata
-from bidibeam.cli.inputs import allow_local, load_for_search, take_model, take_strategy, tell_default
+from bidibeam.cli.console import echo, note, show, show_metadata, tell
+from bidibeam.cli.inputs import allow_local, load_for_search, take_model, take_strategy
 from bidibeam.cli.main import name_flags
 from bidibeam.cli.output import join_lines
 from bidibeam.errors import BidibeamError, SettingsError, UnknownNameError
@@ -73,17 +73,11 @@ def chat(model: str | None, **flags: Any) -> None:
     out, it is the small model that comes with bidibeam. Replies go to stdout, all else to stderr, so a
     conversation can be piped through it; type /help inside.
     """
-    from bidibeam.api.decoders import default_strategy
-    from bidibeam.api.tuned import TunedSettings
-
     if flags["strategy"] is not None:
         _check_known(flags["strategy"])
     strategy, workers = take_strategy(flags)
-    loaded, settings, tuned = load_for_search(take_model(model, flags), flags)
-    chosen = strategy or default_strategy(loaded, tuned or TunedSettings.find(loaded), settings)
-    conversation = ChatSession(loaded, settings, chosen, workers=workers)
-    if strategy is None:
-        tell_default(loaded, tuned, settings)
+    loaded, settings, _ = load_for_search(take_model(model, flags), flags)
+    conversation = ChatSession(loaded, settings, strategy, workers=workers)
     show(HELP, style="dim")
     conversation.run()
 
@@ -95,11 +89,13 @@ class ChatSession:
     """
 
     def __init__(
-        self, model: Model, settings: SearchSettings, strategy: StrategySettings, *, workers: int
+        self, model: Model, settings: SearchSettings, strategy: StrategySettings | None, *, workers: int
     ) -> None:
         self._model, self._settings, self._workers = model, settings, workers
-        self._given = strategy
         self._switch(strategy)
+        self._given = self._strategy
+        if strategy is None:
+            tell(f"Strategy: {self._decoder.system} ({self._decoder.reason})")
         self._shows_beams = False
         self._last: Answer | None = None
 
@@ -120,11 +116,13 @@ class ChatSession:
                     show_beams(self._last)
                 echo(join_lines(self._last.text))
 
-    def _switch(self, strategy: StrategySettings) -> None:
-        """Let a strategy answer from now on."""
+    def _switch(self, strategy: StrategySettings | None) -> None:
+        """Let a strategy answer from now on: the default where it is None."""
         from bidibeam.api import load_decoder
+        from bidibeam.strategies.settings import StrategySettings
 
         decoder = load_decoder(self._model, strategy, settings=self._settings, workers=self._workers)
+        strategy = strategy or StrategySettings.named(decoder.system)
         if decoder.ranker.strategy.requirements.reference:
             raise SettingsError(
                 f"The strategy {strategy.name} chooses by a reference, and a conversation has none. Choose "

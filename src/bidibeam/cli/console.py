@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from bidibeam.interchange.text_lines import Lines
 
 T = TypeVar("T")
-"""What messages call it, as Python does."""
 FEW_SOURCES = 100
 """Below so many, scores and tests say little."""
 SLOW_S = 0.8

@@ -5,15 +5,22 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from bidibeam.cli import options
-from bidibeam.cli.console import note
-from bidibeam.cli.inputs import load_for_search, note_unknown, take_model, take_strategy, tell_default
+from bidibeam.cli.console import note, tell
+from bidibeam.cli.inputs import (
+    LENGTH_SOURCES,
+    load_for_search,
+    note_length,
+    note_unknown,
+    take_model,
+    take_strategy,
+)
 from bidibeam.cli.output import check_output, write_answers
 from bidibeam.decoding.decoder import Answer
 from bidibeam.errors import InputError
@@ -24,7 +31,12 @@ from bidibeam.strategies.ranking import warm_up
 
 if TYPE_CHECKING:
     from bidibeam.api.tuned import TunedSettings
+    from bidibeam.models.base import Model
+    from bidibeam.protocols import Strategy
     from bidibeam.search.settings import SearchSettings
+
+ENOUGH = 10
+"""Replies of which it is worth saying what T decides."""
 
 
 @click.command()
@@ -80,42 +92,56 @@ def decode(
         tuned=tuned,
     )
     if strategy is None:
-        tell_default(loaded, tuned, settings)
+        tell(f"Strategy: {decoder.system} ({decoder.reason})")
     if line_buffered:
         decoder = replace(decoder, batch_size=1, prefetch=False)
     facts = dict(decoder.signature.facts)
     if tuned is not None and "tuned" in facts:
         _note_tuning(tuned, settings, facts)
     warm_up(decoder.ranker.strategy)
-    sources = read_sources(lines, skip_blank=not line_buffered)
-    if decoder.ranker.strategy.requirements.reference:
-        sources = _check_references(sources, strategy.name if strategy else "strategy")
-    is_finished: Counter[bool] = Counter()
-    unknown: dict[str, str] = {}
-
-    def answer(sources: Iterable[Beams]) -> Iterator[Answer]:
-        for each in decoder.answers(sources):
-            if loaded.find_unknown([each.beams.source])[0]:
-                unknown[f"source {each.beams.id}"] = each.beams.source
-            is_finished.update(one.finished for one in (*each.beams.regular, *each.beams.reverse))
-            yield each
-
+    sources, summary = read_sources(lines, skip_blank=not line_buffered), _Summary(loaded)
     write_answers(
         with_distinct_ids(sources) if nbest_file is not None else sources,
-        answer,
+        lambda each: summary.collect(decoder.answers(each)),
         signature=decoder.signature,
         nbest_file=nbest_file,
         resume=resume,
         batch_size=decoder.batch_size,
         lines=lines,
     )
-    note_unknown(unknown, "sources")
-    searched = decoder.ranker.strategy.requirements.directions
-    if nbest_file is not None and len(loaded.directions) > len(searched):
+    used = decoder.ranker.strategy
+    summary.tell(used, settings)
+    if nbest_file is not None and len(loaded.directions) > len(used.requirements.directions):
         note(f"{nbest_file} has one beam alone, as the strategy needs it: --strategy bidia writes both.")
-    if cut_off := is_finished[False]:
-        total, limit = is_finished.total(), settings.max_length
-        note(f"{cut_off:,} of {total:,} hypotheses were cut off at --max-length {limit}.")
+
+
+@dataclass
+class _Summary:
+    """What is worth a note at the end: unknown sources, hypotheses cut off, and the first beams."""
+
+    model: Model
+    unknown: dict[str, str] = field(default_factory=dict)
+    is_finished: Counter[bool] = field(default_factory=Counter)
+    first: list[Beams] = field(default_factory=list)
+
+    def collect(self, answers: Iterable[Answer]) -> Iterator[Answer]:
+        """Passes answers on, and keeps count of them."""
+        for each in answers:
+            if self.model.find_unknown([each.beams.source])[0]:
+                self.unknown[f"source {each.beams.id}"] = each.beams.source
+            self.is_finished.update(one.finished for one in (*each.beams.regular, *each.beams.reverse))
+            if len(self.first) < LENGTH_SOURCES:
+                self.first.append(each.beams)
+            yield each
+
+    def tell(self, strategy: Strategy, settings: SearchSettings) -> None:
+        """Prints the notes."""
+        note_unknown(self.unknown, "sources")
+        if len(self.first) >= ENOUGH:
+            note_length([strategy], self.first)
+        if cut_off := self.is_finished[False]:
+            total, limit = self.is_finished.total(), settings.max_length
+            note(f"{cut_off:,} of {total:,} hypotheses were cut off at --max-length {limit}.")
 
 
 def _split_arguments(model: str | None, input_file: str | None, *, is_named: bool) -> tuple[str | None, str]:
@@ -147,17 +173,6 @@ def _open(input_file: str) -> Lines:
     if lines.size is not None or not (input_file == "-" or Path(input_file).exists()):
         lines.peek()  # so that what cannot be read is refused before a model is loaded
     return lines
-
-
-def _check_references(sources: Iterable[Beams], strategy: str) -> Iterator[Beams]:
-    """The same sources, as long as each has the reference that the strategy chooses by."""
-    for beams in sources:
-        if not beams.references:
-            raise InputError(
-                f"Source {beams.id!r} has no reference, and the {strategy} chooses by it. Add one, or choose "
-                "another --strategy."
-            )
-        yield beams
 
 
 def _note_tuning(tuned: TunedSettings, settings: SearchSettings, facts: Mapping[str, str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import cycle, product
@@ -10,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bidibeam._version import __version__
 from bidibeam.cli import inputs, options
 from bidibeam.cli.console import (
     FEW_SOURCES,
@@ -27,7 +27,8 @@ from bidibeam.errors import InputError, SettingsError, UnknownNameError
 from bidibeam.fields import show_value
 from bidibeam.files import write_json
 from bidibeam.hypotheses import Direction
-from bidibeam.interchange.reading import read_replies, with_references
+from bidibeam.interchange.reading import read_replies, read_sources, with_references
+from bidibeam.interchange.text_lines import has_ending
 from bidibeam.metrics import DEFAULT_METRIC, DEFAULT_METRICS
 from bidibeam.strategies import STRATEGIES
 from bidibeam.strategies.ranking import warm_up
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 WHY_TWO_ANSWERS = (
     "low and high hold the difference on 95 % of bootstrap resamples; p is how often one as large comes of "
     "chance alone, if replies are resampled, or swapped at random. They answer different questions, so near "
-    "0.05 they can disagree, also with whether low and high leave out 0: take such a difference as undecided."
+    "0.05 they can disagree, also with whether the interval excludes 0: take such a difference as undecided."
 )
 """What stands under the tests."""
 
@@ -124,8 +125,9 @@ def evaluate(
 
     Every metric named, or else BLEU, comes with its 95 % bootstrap interval and, for several systems, with
     two paired tests on sacreBLEU's random numbers; --out has the intervals of all.
-    Intervals are its percentiles, where it prints their mean and half their width; p-values are its own, but
-    1 for systems that never differ, where it has the smallest there is.
+    Intervals are its percentiles, where it prints their mean and half their width. A swap that makes the very
+    difference that was seen counts as at least as large here: p is 1 for systems that never differ, and
+    larger than its own where ties are common, as in edits or right words.
 
     \b
     bidibeam evaluate ours.txt theirs.txt --references references.txt
@@ -133,6 +135,8 @@ def evaluate(
     bidibeam evaluate beams.jsonl --strategy vbs --strategy "bidia bleu_t" --strategy oracle
     bidibeam evaluate beams.jsonl --strategy "bidia wmd_t" --vectors wiki.vec --signatures
     bidibeam evaluate ours.txt theirs.txt --references phones.txt --metric ser --metric wer
+    bidibeam evaluate best.moses --references references.txt --metric ter
+    bidibeam train data --out other --seed 1 && bidibeam evaluate beams.jsonl --strategy bidis --control other
     """  # noqa: D301
     from bidibeam.evaluation.evaluate import evaluate_systems
     from bidibeam.metrics.resampling import Resampling
@@ -245,7 +249,21 @@ def _read_replies(files: Sequence[str], references_file: str | None, *, needs_li
         tabs = (index for index, beams in enumerate(each.beams) if "\t" in beams.regular.best.text)
         if (index := next(tabs, None)) is not None:
             note(f"{each.place(index)} holds a tab; the whole line counts as the reply.")
+    if references_file is not None:
+        _note_repeated(references_file)
     return with_references(replies, references_file)
+
+
+def _note_repeated(file: str) -> None:
+    """Say so if a table has sources on several lines: each line is scored, with its own reference alone."""
+    if has_ending(file, ".tsv"):
+        counts = Counter(each.source for each in read_sources(file))
+        if repeated := sum(count > 1 for count in counts.values()):
+            note(
+                f"{format_count(repeated, 'source stands', 'sources stand')} on several lines of {file}, and "
+                "each line is scored with its own reference. `bidibeam prepare tsv` makes one item of them, "
+                "with all their references, in test.jsonl."
+            )
 
 
 def _find_controlled(settings: Sequence[TunedStrategy]) -> list[StrategySettings]:
@@ -261,7 +279,10 @@ def _find_controlled(settings: Sequence[TunedStrategy]) -> list[StrategySettings
         )
     for each in of_both:
         if each not in found:
-            note(f"{each.system} has no control here; `bidibeam reproduce --control` has one.")
+            note(
+                f"{each.system} has no control here: the first network would have to score what the control "
+                "writes. `bidibeam reproduce --control` does so."
+            )
     return found
 
 
@@ -279,9 +300,10 @@ def _with_control(files: Sequence[Replies], name: str) -> list[Replies]:
         if (foreign := find_foreign(file.beams, model)) is not None:
             note(
                 f"{name} does not know all words of {file.file}, such as those of {show_value(foreign)}: it "
-                "seems to be trained on other data, and then it is no control."
+                "was probably trained on other data, so the comparison is invalid."
             )
-        lists = track(use_control(file.beams, model, model.batch_size), len(file.beams), "asking the control")
+        used = use_control(file.beams, model, model.batch_size)
+        lists = track(used, len(file.beams), "scoring with the control")
         signature = file.signature.extended(control=model.fingerprint)
         completed.append(replace(file, beams=list(lists), signature=signature))
     return completed
@@ -320,12 +342,9 @@ def _build_systems(
     pairs = product(files, zip(strategies, chosen_by, strict=True))
     for name, (file, (strategy, (_, tuned))) in zip(names, pairs, strict=True):
         warm_up(strategy)
-        metadata = {"tuned": tuned.name} if tuned is not None else {}
-        metadata |= {**dict(file.signature.facts), "bidibeam": __version__}
-        signature = strategy.signature.extended(**metadata)
-        systems.append(
-            choose_system(name, strategy, file.beams, signature=signature, workers=workers, track=track)
-        )
+        tuned_by = () if tuned is None else (("tuned", tuned.name),)
+        facts = (*tuned_by, *file.signature.facts)
+        systems.append(choose_system(name, strategy, file.beams, facts=facts, workers=workers, track=track))
     return systems
 
 
@@ -396,7 +415,10 @@ def _list_notes(results: Mapping[str, Any]) -> Iterator[str]:
     sizes: dict[str, int] = results["beam_sizes"]
     if len(set(sizes.values())) > 1:
         told = ", ".join(f"{name} {size}" for name, size in sizes.items())
-        yield f"the systems did not choose among as many hypotheses (N_B): {told}."
+        yield (
+            f"the systems did not choose among as many hypotheses (N_B): {told}. To compare them at one N_B, "
+            "decode with each --strategy and the same --beam-size, and evaluate the replies."
+        )
     if len(systems) == 1:
         yield "there is one system and nothing to compare it with, so no test was made."
     if results["lower_is_better"]:

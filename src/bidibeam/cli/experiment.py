@@ -37,6 +37,7 @@ WHY = (
 NEXT = """\
 The report is {out}/report.html; every number with its signature is in {out}/results.json. What to try next:
   talk to it          bidibeam chat {run}
+  answer its sources  bidibeam decode {run} {test}{by} > replies.txt
   see every beam      bidibeam decode {run} {test} --strategy {strategy} --n-best beams.jsonl > replies.txt
   choose differently  bidibeam rerank beams.jsonl {other} > replies.txt
   use your own pairs  bidibeam reproduce --corpus tsv --source pairs.tsv --preset demo --out runs/mine
@@ -123,11 +124,16 @@ def show_results(
     show(WHY)
     for example in first["analyses"].get("examples", {}).get("examples", [])[:SAMPLES]:
         _show_example(example)
+    recommended = [seed["recommended"] for seed in results["seeds"] if seed.get("recommended")]
+    if recommended:
+        where = "" if model else f"; decode and chat answer by {recommended[0]} unless told otherwise"
+        tell(f"Recommended on validation: {', '.join(dict.fromkeys(recommended))}{where}.")
     run = shlex.join(model or [str(folder / f"seed-{first['seed']}" / "run")])
     has_both = any(len(requirements_of(name).used) > 1 for name in results["settings"]["systems"])
     strategy, other = ("bidia", "--similarity edit") if has_both else ("vbs", "--strategy longest")
     test = shlex.quote(str(data / "test.jsonl"))
-    tell(NEXT.format(out=folder, run=run, test=test, strategy=strategy, other=other), style=None)
+    by = "" if has_both else f" --strategy {strategy}"
+    tell(NEXT.format(out=folder, run=run, test=test, by=by, strategy=strategy, other=other), style=None)
 
 
 def _show_example(example: Mapping[str, Any]) -> None:

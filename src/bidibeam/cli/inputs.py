@@ -199,22 +199,6 @@ def word_vectors(path: Path | None, lists: Iterable[Beams]) -> Callable[[], Word
     return read
 
 
-def tell_default(model: Model, tuned: TunedSettings | None, settings: SearchSettings) -> None:
-    """Say who answers where nobody was named, and why."""
-    from bidibeam.api.decoders import default_strategy
-    from bidibeam.api.tuned import TUNED_FILE
-
-    strategy, recommended = default_strategy(model, tuned, settings), tuned.recommended if tuned else None
-    why = "the default; `bidibeam tune` finds the best" if tuned is None else "tuned.json recommends none"
-    if tuned is None and model.path is not None and (model.path / TUNED_FILE).is_file():
-        why = "the default; tuned.json is damaged or of other weights: run `bidibeam tune` again"
-    if recommended == strategy.system:
-        why = "recommended by tuned.json"
-    elif recommended is not None:
-        why = f"the default; {recommended}, which tuned.json recommends, needs a wider beam"
-    tell(f"Strategy: {strategy.system} ({why})")
-
-
 def note_length(strategies: Iterable[Strategy], lists: Iterable[Beams]) -> None:
     """Say whose T decides more than agreement does: for whom most replies would be others without it."""
     from bidibeam.decoding.explaining import system_of
@@ -275,7 +259,7 @@ def note_case(replies: Iterable[str], references: Iterable[str], metrics: Iterab
     ]
     if minding and any(map(_has_capital, references)) and not any(map(_has_capital, replies)):
         told = "no reply has a capital letter, and references have"
-        note(f"{told}: --lowercase lets {minding[0]} ignore case.")
+        note(f"{told}: --lowercase lets {' and '.join(minding)} ignore case.")
 
 
 def _has_capital(text: str) -> bool:

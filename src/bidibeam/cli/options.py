@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -105,7 +105,16 @@ max_length = option(
     "T of bleu_t and wmd_t, in tokens.  [default: the median of what a hypothesis is compared with]",
     COUNT,
 )
-METRIC_NAMES = f"{', '.join(METRICS.names())}, or package.module:name (G2P papers call ser WER, and wer PER)"
+NOT_TUNABLE = ("distinct-1", "distinct-2", "length_ratio")
+"""Metrics of a whole corpus alone, or best in between."""
+
+
+def _list_metrics(left_out: Collection[str] = ()) -> str:
+    names = ", ".join(name for name in METRICS.names() if name not in left_out)
+    return f"{names}, or package.module:name (G2P papers call ser WER, and wer PER)"
+
+
+METRIC_NAMES, TUNABLE_NAMES = _list_metrics(), _list_metrics(NOT_TUNABLE)
 
 
 def _take_one(ctx: click.Context, option: click.Parameter, names: tuple[str, ...]) -> str:
@@ -117,12 +126,15 @@ def _take_one(ctx: click.Context, option: click.Parameter, names: tuple[str, ...
     return names[0] if names else DEFAULT_METRIC
 
 
-metric = option(
-    "--metric",
-    f"What replies are judged by: {METRIC_NAMES}.  [default: {DEFAULT_METRIC}]",
-    "NAME",
-    multiple=True,
-    callback=_take_one,
+metric, tunable_metric = (
+    option(
+        "--metric",
+        f"What replies are judged by: {names}.  [default: {DEFAULT_METRIC}]",
+        "NAME",
+        multiple=True,
+        callback=_take_one,
+    )
+    for names in (METRIC_NAMES, TUNABLE_NAMES)
 )
 metric_settings = together(
     option(

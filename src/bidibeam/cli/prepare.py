@@ -80,20 +80,16 @@ def prepare(corpus: str, source: Path | None, out: Path, *, overwrite: bool, **f
     with --keep-text also those of training pairs, train.jsonl; and source_tokenizer.json where sources have a
     tokenizer of their own.
     """  # noqa: D301 (click reads the backspace as "do not rewrap")
-    from bidibeam.data.corpora import CORPORA
+    from bidibeam.data.corpora import find_defaults
     from bidibeam.data.prepare import PrepareSettings
     from bidibeam.data.prepare import prepare as prepare_corpus
 
     is_given = click.get_current_context().get_parameter_source
-    suits = {
-        name: value
-        for name, value in getattr(CORPORA.get(corpus), "suits", {}).items()
-        if is_given(name) is click.core.ParameterSource.DEFAULT
-    }
-    if suits:
-        told = ", ".join(f"{name} {value}" for name, value in suits.items())
+    given = {name: flags[name] for name in flags if is_given(name) is not click.core.ParameterSource.DEFAULT}
+    settings = PrepareSettings.for_corpus(corpus, **given)
+    suits = find_defaults(corpus, "suits")
+    if told := ", ".join(f"{name} {suits[name]}" for name in suits if name not in given):
         show(f"Settings that suit {corpus}: {told}.", style="dim")
-    settings = PrepareSettings(corpus=corpus, **{**flags, **suits})
     with show_preparation() as progress:
         data = prepare_corpus(settings, source, out, overwrite=overwrite, progress=progress)
     show_summary(data)
@@ -175,9 +171,10 @@ def _describe_splits(statistics: dict[str, Any]) -> str:
     official, way = statistics["splits"]["official"], statistics["splits"]["by_hash_of"]
     if not official:
         return f"Splits by hash of {way}."
+    others = {"train": "all other pairs"}
     by_hash = f"taken out of training by hash of {way}"
     sources = (
-        f"{split} {', '.join(official[split]) if split in official else by_hash}"
+        f"{split} {', '.join(official[split]) if split in official else others.get(split, by_hash)}"
         for split in statistics["pairs"]
     )
     unused = statistics["splits"]["unused"]

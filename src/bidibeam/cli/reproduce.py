@@ -11,7 +11,7 @@ import click
 
 from bidibeam.cli import options
 from bidibeam.cli.console import show, tell
-from bidibeam.cli.inputs import allow_local, count_cores
+from bidibeam.cli.inputs import allow_local, build_metrics, count_cores
 from bidibeam.cli.streams import withhold_stdin
 from bidibeam.data.corpora import CORPORA
 from bidibeam.errors import SettingsError
@@ -55,7 +55,7 @@ from bidibeam.reporting.results import FILES, judge_by, read_results
     options.FILE,
 )
 @options.option(
-    "--metric", f"What systems are judged by: {options.METRIC_NAMES}.  [default: the preset's, bleu]", "NAME"
+    "--metric", f"What systems are judged by: {options.TUNABLE_NAMES}.  [default: the preset's, bleu]", "NAME"
 )
 @options.config
 @options.override
@@ -104,7 +104,8 @@ def reproduce(
         ending = source.name.partition(".")[2].removesuffix(".gz").removesuffix(".xz")
         if ending in ("tsv", "jsonl"):
             raise SettingsError(f"{source} is not the chitchat corpus. Did you mean --corpus {ending}?")
-    allow_local(metric)
+    for text in (metric, *overrides, ":" if options["config"] else None):  # whose systems may name modules
+        allow_local(text)
     named = data.name if data else source.name.partition(".")[0] if source else corpus
     folder = out or Path("runs") / "-".join([named, preset, *([Path(model).name] if model else [])])
     with withhold_stdin():
@@ -124,7 +125,7 @@ def reproduce(
             **options,
         )
         for name, reason in experiment.missing.items():
-            tell(f"Without {name}: {reason}")
+            tell(f"Skipped {name}: {reason}")
         ran = experiment.run()
     if not ran:
         show("Everything was done already; nothing was repeated.", style="dim")
@@ -182,6 +183,8 @@ def report(results: Path, out: Path | None, metric: str | None) -> None:
 
     files = read_results(results)
     if metric is not None:
+        if ":" in metric:  # as it was named to those who computed the results
+            metric = build_metrics([metric], None, False)[0].name
         files = {name: judge_by(content, metric) for name, content in files.items()}
     folder = out or (results if results.is_dir() else results.with_name(f"{results.stem}-report"))
     paths = [results / name for name in files] if results.is_dir() else [results]

@@ -12,7 +12,7 @@ from bidibeam import hf
 from bidibeam.cli import options
 from bidibeam.cli.console import show, tell
 from bidibeam.cli.streams import withhold_stdin
-from bidibeam.cli.tune import tune_quickly
+from bidibeam.cli.tune import find_measure, tune_quickly
 from bidibeam.config import load_yaml, merge, parse_override, resolve
 from bidibeam.fields import build
 from bidibeam.training.settings import HUGGING_FACE
@@ -62,6 +62,11 @@ if TYPE_CHECKING:
     "Find out at the end, by a quick `tune`, which strategy serves best?",
     default=True,
 )
+@options.option(
+    "--metric",
+    f"What that `tune` judges replies by: {options.TUNABLE_NAMES}.  [default: the corpus' own, or bleu]",
+    "NAME",
+)
 def train(
     data: Path,
     run: Path,
@@ -77,6 +82,7 @@ def train(
     trust_remote_code: bool,
     resume: bool,
     is_tuned: bool,
+    metric: str | None,
     **common: Any,
 ) -> None:
     """Train a regular and a reverse decoder on prepared data, or fine-tune a Hugging Face model.
@@ -108,6 +114,7 @@ def train(
     is_fine_tuned = base is not None or isinstance(before.get("base"), str)
     _check_flags(is_fine_tuned=is_fine_tuned)
     pairs = PreparedData.open(data)
+    measure = find_measure(pairs, metric)
     if resume and not before and not (run / "config.json").is_file():
         named = "" if is_fine_tuned else f" with the preset {preset or 'paper'}"
         show(f"There is no run in {run} yet: starting one{named}.")
@@ -133,7 +140,7 @@ def train(
         model = f"{run}, or bidibeam tune {run}"
     if os.environ.get("RANK", "0") == "0":  # of several processes only the first says it
         if is_tuned:
-            tune_quickly(run, pairs)
+            tune_quickly(run, pairs, measure)
         tell(f"Next: bidibeam chat {model}", style=None)
 
 

@@ -16,6 +16,7 @@ from bidibeam.cli.inputs import allow_local, build_metrics, count_cores, load_fo
 from bidibeam.reporting import plots
 
 if TYPE_CHECKING:
+    from bidibeam.data.prepared import PreparedData
     from bidibeam.models.base import Model
     from bidibeam.protocols import Metric
     from bidibeam.search.settings import SearchSettings
@@ -36,7 +37,7 @@ PLOT_FILE = "tuned.svg"
     "NAME",
     multiple=True,
 )
-@options.metric
+@options.tunable_metric
 @options.metric_settings
 @options.option("--quick", "Compare fewer systems, on 500 sources.", bool)
 @options.vectors
@@ -157,7 +158,10 @@ def _justify(tuned: TuningResult, metric: Metric) -> str:
 
     values, best = {each.system: each.cv for each in tuned.ranking}, tuned.ranking[0].system
     if tuned.recommended == DEFAULT_SYSTEM != best:
-        return f", the default; {best} is ahead of it by less than two standard errors"
+        told = f", the default; {best} is ahead of it by less than two standard errors"
+        if "vbs" in values and [*values].index("vbs") < [*values].index(DEFAULT_SYSTEM):
+            told += ". Here it is not ahead of vbs, which needs no reverse model"
+        return told
     told = f"; {best} is ahead by less than a standard error" if best != tuned.recommended else ""
     if tuned.recommended in values and DEFAULT_SYSTEM in values and tuned.recommended != DEFAULT_SYSTEM:
         gain = abs(values[tuned.recommended] - values[DEFAULT_SYSTEM])
@@ -208,18 +212,27 @@ def _plot(path: Path, tuned: TuningResult, metric: Metric) -> None:
         note(f"{path} cannot be written: {error.strerror or error}.")
 
 
-def tune_quickly(run: Path, data: Any) -> None:
+def find_measure(data: PreparedData, name: str | None) -> Metric:
+    """The metric that is named, or else that of the corpus, if systems can be tuned by it."""
+    from bidibeam.data.corpora import find_defaults
+    from bidibeam.metrics import DEFAULT_METRIC
+    from bidibeam.metrics.scoring import check_tunable
+
+    measure = find_defaults(data.info["corpus"], "measure")
+    (metric,) = build_metrics(
+        [name or measure.get("metric", DEFAULT_METRIC)], None if name else measure.get("tokenize"), False
+    )
+    check_tunable(metric)
+    return metric
+
+
+def tune_quickly(run: Path, data: PreparedData, metric: Metric) -> None:
     """Compare the main systems of a model that was just trained; what goes wrong is said, and no more."""
     from bidibeam.api.decoders import default_search
     from bidibeam.api.tuning import QUICK_SOURCES, TuningPlan
-    from bidibeam.data.corpora import CORPORA
-    from bidibeam.metrics import DEFAULT_METRIC
     from bidibeam.models.loading import load
 
-    corpus = data.info["corpus"]
-    measure = getattr(CORPORA.get(corpus), "measure", {}) if corpus in CORPORA.names() else {}
     try:
-        (metric,) = build_metrics([measure.get("metric", DEFAULT_METRIC)], measure.get("tokenize"), False)
         model = load(run)
         settings = default_search(model)
         plan = TuningPlan.all_of(model, settings, quick=True)

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 REASONS = ("empty_source", "empty_response", "source_too_long", "response_too_long")
 """Why a pair is dropped; the first that applies is the one counted."""
 
-POSITIONS, COMMONEST = 10, 50
-"""How many positions from either end are counted, and of how many words."""
 PERCENTILES = (5, 25, 50, 75, 90, 95, 99)
 
 CHUNK = 8192  # texts encoded at a time: enough to keep every core busy, few enough to need little memory
@@ -115,7 +113,6 @@ def describe_pairs(pairs: EncodedPairs, tokenizer: Tokenizer) -> dict[str, Any]:
         "coverage": {
             name: _measure_coverage(pairs, kept & pairs.is_in(name), tokenizer.unknown_id) for name in SPLITS
         },
-        "positions": _count_positions(pairs, kept & pairs.is_in("train"), tokenizer),
     }
 
 
@@ -141,31 +138,3 @@ def _measure_coverage(pairs: EncodedPairs, chosen: NDArray[np.bool_], unknown_id
         running = int(pairs.lengths[texts].sum())
         shares[name] = round(1 - int(unknown[texts].sum()) / running, 6) if running else 1.0
     return shares
-
-
-def _count_positions(pairs: EncodedPairs, chosen: NDArray[np.bool_], tokenizer: Tokenizer) -> dict[str, Any]:
-    """Counts how often the commonest tokens of responses stand 1st, 2nd ... from the left and the right."""
-    texts = pairs.responses[chosen]
-    starts, lengths = pairs.starts[texts], pairs.lengths[texts]
-    times = np.bincount(texts, minlength=len(pairs.lengths))  # (texts,)
-    counts = np.bincount(pairs.tokens, np.repeat(times, pairs.lengths), tokenizer.vocabulary_size)
-    counts[: tokenizer.end_id + 1] = 0
-    top = np.argsort(-counts, kind="stable")[:COMMONEST]
-    top = top[counts[top] > 0]
-    long_enough: list[int] = []
-    from_left: list[list[int]] = []
-    from_right: list[list[int]] = []
-    for position in range(1, POSITIONS + 1):
-        is_long = lengths >= position
-        long_enough.append(int(is_long.sum()))
-        for counted, at in ((from_left, starts + position - 1), (from_right, starts + lengths - position)):
-            counts_at = np.bincount(pairs.tokens[at[is_long]], minlength=tokenizer.vocabulary_size)
-            counted.append(counts_at[top].tolist())
-    return {
-        "of": "training responses",
-        "words": tokenizer.tokens(top.tolist()),
-        "counts": counts[top].astype(int).tolist(),
-        "responses_at_least_this_long": long_enough,
-        "from_left": from_left,
-        "from_right": from_right,
-    }

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 import numpy as np
 from safetensors.numpy import save
@@ -25,7 +25,7 @@ from bidibeam.data.conversations import (
     Pair,
     order_conversations,
 )
-from bidibeam.data.corpora import CORPORA
+from bidibeam.data.corpora import CORPORA, find_defaults
 from bidibeam.data.encoding import REASONS, EncodedPairs, describe_pairs, encode_pairs
 from bidibeam.data.prepared import (
     COLUMNS,
@@ -60,7 +60,10 @@ REPORT_EVERY = 1000
 
 @dataclass(frozen=True)
 class PrepareSettings:
-    """How a corpus becomes pairs of token ids; everything but where it lies and where the result goes."""
+    """How a corpus becomes pairs of token ids; everything but where it lies and where the result goes.
+
+    `PrepareSettings.for_corpus` has what suits a corpus where nothing else is given, as the command has.
+    """
 
     corpus: str = "chitchat"
     """The reader: a name in the registry of corpora."""
@@ -97,6 +100,11 @@ class PrepareSettings:
     """The language of sources, where files are named after one: the corpora bitext, multi30k, inflection."""
     target_lang: str | None = None
     """The language of responses: bitext, multi30k."""
+
+    @classmethod
+    def for_corpus(cls, corpus: str, **given: Any) -> Self:
+        """Returns the settings that suit a corpus, and over them those that are given."""
+        return cls(corpus, **{**find_defaults(corpus, "suits"), **given})
 
     def __post_init__(self) -> None:
         self.create_reader()

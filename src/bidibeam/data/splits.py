@@ -134,8 +134,8 @@ def count_leaks(split: SplitPairs, is_kept: Sequence[bool]) -> dict[str, dict[st
     """Counts by held-out set the items that training has too, letters compared without their case.
 
     Lone pairs are compared by their sources. In conversations the same is often said before different
-    replies, so there source and reply must be alike. A test set of lone pairs that came with the corpus and
-    stands in training whole is refused.
+    replies, so there source and reply must be alike. A test set that came with the corpus is refused if all
+    of it also occurs in training.
     """
     rows = [
         row
@@ -151,10 +151,10 @@ def count_leaks(split: SplitPairs, is_kept: Sequence[bool]) -> dict[str, dict[st
         items = {item for _, item in members}
         shared = {item for pair, item in members if KEYS[compared](pair) in known[compared]}
         is_official_test = "test" in split.official and split_of(name) == "test"
-        if is_official_test and shared == items and compared == "sources":
+        if is_official_test and shared == items:
             raise CorpusError(
-                f"Every source of the test set {name!r} ({len(items):,}) stands in training too, so it "
-                "measures nothing new: take them out of training, or give another test set."
+                f"Every {compared[:-1]} of the test set {name!r} ({len(items):,}) also occurs in training, "
+                "so it measures nothing new: take them out of training, or give another test set."
             )
         leaks[name] = {"shared": len(shared), "items": len(items), "compared": compared}
     return leaks

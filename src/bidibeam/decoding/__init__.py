@@ -1,1 +1,1 @@
-"""Beams, and the choice among them: sources in, replies out. Nothing clever."""
+"""Beams, and the choice among them: sources in, replies out."""

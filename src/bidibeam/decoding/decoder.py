@@ -1,4 +1,4 @@
-"""Hypotheses of a live model, and the choice among them: sources in, replies out. Nothing clever."""
+"""Hypotheses of a live model, and the choice among them: sources in, replies out."""
 
 from __future__ import annotations
 
@@ -149,6 +149,8 @@ class Decoder:
         prefetch: Whether the next batch is searched in a second thread while this one is ranked, which pays
             where a GPU searches.
         find_tuned: Gives what was tuned for the model, by system, once an explanation asks for it.
+        system: The strategy's name as tables have it.
+        reason: Why it is this one, where none was named.
     """
 
     generator: BeamGenerator
@@ -157,6 +159,12 @@ class Decoder:
     batch_size: int = 32
     prefetch: bool = False
     find_tuned: Callable[[], Mapping[str, Mapping[str, Any]]] = dict
+    system: str = ""
+    reason: str = ""
+
+    def __repr__(self) -> str:
+        """Shows what decides the replies, not the weights."""
+        return f"<Decoder {self.signature}>"
 
     def decode(self, sources: Sequence[str]) -> list[NBest]:
         """Every source's hypotheses, the reply first.
@@ -179,7 +187,7 @@ class Decoder:
         """
         from bidibeam.decoding.explaining import explain_beams
 
-        (empty,) = self._read([source])
+        (empty,) = self._check_references(self._read([source]))
         generator, max_length, notes = self.generator, None, list[str]()
         if isinstance(generator, ModelGenerator):
             max_length = usual_length(generator.model)
@@ -202,18 +210,29 @@ class Decoder:
         for number, source in enumerate(sources, start=1):
             if not isinstance(source, str):
                 raise InputError(f"Source {number} must be a string, not {source!r}.")
-        if sources and self.ranker.strategy.requirements.reference:
-            name = dict(self.ranker.strategy.signature.facts).get("strategy", "strategy")
-            raise InputError(
-                f"Source '1' has no reference, and the {name} chooses by it. Give `answers` Beams that have "
-                "one each, or choose another strategy."
-            )
         return [Beams(id=str(number), source=source) for number, source in enumerate(sources, start=1)]
 
+    def _check_references(self, sources: Iterable[Beams]) -> Iterator[Beams]:
+        """The same sources, as long as each has the reference that the strategy may choose by."""
+        strategy = self.ranker.strategy
+        for beams in sources:
+            if strategy.requirements.reference and not beams.references:
+                name = dict(strategy.signature.facts).get("strategy", "strategy")
+                raise InputError(
+                    f"Source {beams.id!r} has no reference, and the {name} chooses by it. Add one, or choose "
+                    "another `strategy`."
+                )
+            yield beams
+
     def answers(self, beams: Iterable[Beams]) -> Iterator[Answer]:
-        """Answer a stream of sources in order, a batch at a time."""
+        """Answer a stream of sources in order, a batch at a time.
+
+        Raises:
+            InputError: If the strategy chooses by a reference, and a source has none.
+        """
+        sources = self._check_references(beams)
         return search_batches(
-            self.generator, beams, self.batch_size, then=self.ranker.answers, prefetch=self.prefetch
+            self.generator, sources, self.batch_size, then=self.ranker.answers, prefetch=self.prefetch
         )
 
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bidibeam.errors import InputError
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, Ranked
+from bidibeam.strategies import STRATEGIES
 from bidibeam.strategies.bidia import name_similarity, similarity_matrix
 from bidibeam.strategies.ranking import check_requirements
 from bidibeam.strategies.reasons import explain_choice
-from bidibeam.strategies.settings import OPTION_WORDS, StrategySettings
+from bidibeam.strategies.settings import StrategySettings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -229,13 +230,9 @@ def explain_beams(
 def system_of(strategy: Strategy) -> str:
     """The name that tables have for a strategy, such as "bidia bleu_t either"."""
     known = dict(strategy.signature.facts)
-    words = [known.get("strategy", type(strategy).__name__), known.get("similarity")]
-    usual: dict[str, Any] = (
-        {each.name: each.default for each in fields(strategy)} if is_dataclass(strategy) else {}
-    )
-    given = {kind: known.get(kind) for kind in OPTION_WORDS.values()}
-    words += [word for kind, word in given.items() if word in OPTION_WORDS and word != usual.get(kind)]
-    return " ".join(word for word in words if word)
+    name = known.get("strategy", type(strategy).__name__)
+    is_ours = name in STRATEGIES.names()
+    return StrategySettings(name, known, known.get("similarity")).untuned if is_ours else name
 
 
 def _hypothesis_dict(hypothesis: Hypothesis) -> dict[str, Any]:

@@ -9,13 +9,13 @@ from bidibeam._version import __version__
 from bidibeam.errors import InputError
 from bidibeam.hypotheses import Beams, Direction
 from bidibeam.models.base import Model
-from bidibeam.scores import Score, Signature
+from bidibeam.scores import Signature
 
 BATCH = 256
 
 
-def perplexities(model: Model, examples: Sequence[Beams]) -> dict[Direction, Score]:
-    """Returns the perplexity of the references under each direction that the model has.
+def perplexities(model: Model, examples: Sequence[Beams]) -> dict[Direction, tuple[float, Signature]]:
+    """Returns each direction's perplexity of the references, and how it was computed.
 
     The end token counts as one; so does every unknown word, as the unknown token.
     """
@@ -24,7 +24,7 @@ def perplexities(model: Model, examples: Sequence[Beams]) -> dict[Direction, Sco
             raise InputError(f"Source {line.id!r} has no reference, so it has no perplexity.")
     if not examples:
         raise InputError("There are no sources, so there is no perplexity of their references.")
-    scores = {}
+    found = {}
     for direction in model.directions:
         scorer = model.sequence_scorer(direction)
         total, count = 0.0, 0
@@ -43,5 +43,5 @@ def perplexities(model: Model, examples: Sequence[Beams]) -> dict[Direction, Sco
             model=model.fingerprint,
             bidibeam=__version__,
         )
-        scores[direction] = Score(f"perplexity, {direction.value}", math.exp(-total / count), signature)
-    return scores
+        found[direction] = math.exp(-total / count), signature
+    return found

@@ -115,7 +115,7 @@ def choose_system(
     strategy: Strategy,
     beams: Sequence[Beams],
     *,
-    signature: Signature | None = None,
+    facts: Sequence[tuple[str, str]] = (),
     beam_size: int | None = None,
     replies_only: bool = True,
     workers: int = 1,
@@ -124,8 +124,8 @@ def choose_system(
     """Lets a strategy choose among lists that hold what it needs: a system under test.
 
     By default N_B is the number of hypotheses it can choose from (the longest regular list, and with it the
-    reverse one where both are used), and the signature is that of the strategy and this version. `track`
-    reports rankings to a progress bar: the rankings, how many there will be, and the name.
+    reverse one where both are used). The signature is that of the strategy, `facts` on the lists, and this
+    version. `track` reports rankings to a progress bar: the rankings, how many there will be, and the name.
     """
     rankings = (
         ranking
@@ -139,7 +139,7 @@ def choose_system(
         _beam_size(strategy, beams) if beam_size is None else beam_size,
         beams,
         list(rankings if track is None else track(rankings, len(beams), name)),
-        signature or strategy.signature.extended(bidibeam=__version__),
+        Signature((*strategy.signature.facts, *facts)).extended(bidibeam=__version__),
     )
 
 
@@ -223,7 +223,6 @@ class Evidence:
     systems: Mapping[str, Mapping[int, System]]
     max_length: int | None  # T of similarities; None for the median of what is compared
     load_vectors: Callable[[], WordVectors] | None = None  # for similarities that need some; called once
-    tuned: Mapping[int, Mapping[str, Mapping[str, float]]] = field(default_factory=dict)  # by N_B, strategy
     workers: int = 1
     examples: int = 20
     metric: Metric = field(default_factory=lambda: CorpusBleu(OWN_WORDS))  # what systems are judged by

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bidibeam._version import __version__
-from bidibeam.api.decoders import check_directions
+from bidibeam.api.decoders import check_serves
 from bidibeam.config import DEFAULT_ARCHITECTURE
 from bidibeam.data.corpora import CORPORA
 from bidibeam.data.prepare import prepare
@@ -88,6 +88,11 @@ class Experiment(Plan):
         if not systems:
             raise SettingsError(f"{model.name} serves none of the systems: {' '.join(missing.values())}")
         given = model.identified_by(loaded)
+        if control is not None and control.weights == given.weights:
+            raise SettingsError(
+                f"The control {control.name} has the same weights as {model.name}: give one that was trained "
+                "with another seed."
+            )
         settings = replace(settings, systems=systems)
         return cls(folder, settings, preset=preset, given=given, missing=missing, **options)
 
@@ -97,6 +102,9 @@ class Experiment(Plan):
         Raises SettingsError if the folder holds other files, or an experiment on another corpus.
         """
         find_device(self.device)  # which says at once if there is none
+        for system in self.systems:  # likewise
+            if system.compares:
+                system.check_similarity()
         if self.folder.is_dir() and any(self.folder.iterdir()) and not (self.folder / STAMPS).is_dir():
             raise SettingsError(
                 f"{self.folder} holds files, but no experiment, and they might be replaced. Name another "
@@ -123,21 +131,25 @@ class Experiment(Plan):
                     f"No reader of {corpus} is installed here, which could say how it is measured: systems "
                     f"are judged by {DEFAULT_METRIC}. Name another by `metric`."
                 )
-        self._note_control()
+        if self.control_caveat:
+            self.progress.note(self.control_caveat)
         return run_stages(self.folder, self.stages(), self.progress)
 
-    def _note_control(self) -> None:
+    @property
+    def control_caveat(self) -> str:
         """Says so if the control was trained on other data than the model that it is compared with."""
         data, known = self.data_folder / INFO, None
         if self.given is not None:
             known = self.given.data
         elif data.is_file():
             known = read_stage_file(data).get("fingerprint")
-        if self.control is not None and None not in (known, self.control.data) and known != self.control.data:
-            self.progress.note(
-                f"{self.control.name} was trained on other data (fingerprint {self.control.data}, not "
-                f"{known}): what it lacks is not the other end alone, so it is no control."
-            )
+        if self.control is None or None in (known, self.control.data) or known == self.control.data:
+            return ""
+        name = self.control.metadata["name"]
+        return (
+            f"The control {name} was trained on other data (fingerprint {self.control.data}, not {known}): "
+            "what it lacks is not the other end alone, so gains over it say little."
+        )
 
     def stages(self) -> list[Stage]:
         """Returns every stage, in order."""
@@ -224,6 +236,7 @@ class Experiment(Plan):
             "sources": min(settings.sources or items, items),
             "test_openings": self.read_openings(),
             **({"left_out": {"systems": dict(self.missing)}} if self.missing else {}),
+            **({"caveat": self.control_caveat} if self.control_caveat else {}),
             "positions": read_stage_file(folder / "positions.json"),
             "constant": read_stage_file(folder / "constant.json"),
             "seeds": [read_stage_file(Seed(seed, self).file("results")) for seed in self.seeds],
@@ -236,8 +249,8 @@ class Experiment(Plan):
             with self.progress.show_preparation() as progress:
                 data = prepare(settings, self.source, folder, overwrite=True, progress=progress)
             self.progress.show_data(data)
-            if self.given is None:  # else it was known before
-                self._note_control()
+            if self.given is None and self.control_caveat:  # else it was known before
+                self.progress.note(self.control_caveat)
 
         identity = identify_content(*(folder / name for name in (INFO, *HELD_OUT.values())))
         if self.data is not None:
@@ -264,12 +277,10 @@ def find_unserved(model: Model, systems: Sequence[str], vectors: Path | None) ->
     """Finds the systems that a model cannot serve: by name, the reason."""
     reasons: dict[str, str] = {}
     for name in systems:
-        requirements, strategy = requirements_of(name), StrategySettings.named(name)
+        requirements = requirements_of(name)
         try:
-            check_directions(model, requirements, name)
-            if requirements.scored:
-                model.check_shared_tokens()
-            if strategy.uses_vectors:
+            check_serves(model, requirements, name)
+            if StrategySettings.named(name).uses_vectors:
                 model.word_vectors(vectors)
         except BidibeamError as error:
             reasons[name] = str(error)

@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 
-from bidibeam._version import __version__
 from bidibeam.api.decoders import load_decoder
 from bidibeam.api.tuned import TUNED_FILE, Conditions, TunedSettings, write_tuned
 from bidibeam.api.tuning import can_recommend
@@ -197,9 +196,9 @@ class Seed:
         """Measures the perplexity of the test references under each direction."""
         self.plan.log_opening(f"perplexity {self.label}")
         examples = self.plan.read_examples(TEST, self.plan.settings.sources)
-        scores = perplexities(self.load_model(), examples)
+        found = perplexities(self.load_model(), examples)
         return {
-            name: {"value": score.value, "signature": str(score.signature)} for name, score in scores.items()
+            name: {"value": value, "signature": str(signature)} for name, (value, signature) in found.items()
         }
 
     def measure_cost(self) -> dict[str, Any]:
@@ -257,7 +256,6 @@ class Seed:
             systems={name: {settings.largest: system} for name, system in systems.items()},
             max_length=self.penalty_length,
             load_vectors=lambda: self.word_vectors,
-            tuned={size: self.read_tuned(size) for size in settings.beam_sizes},
             workers=self.plan.workers,
             examples=settings.examples,
             metric=settings.metrics[0],
@@ -268,7 +266,7 @@ class Seed:
         )
         contents, missing = analyse(evidence)
         return {
-            "tuned": {str(size): options for size, options in evidence.tuned.items()},
+            "tuned": {str(size): self.read_tuned(size) for size in settings.beam_sizes},
             "systems": {
                 name: dict(sorted(scores.items(), key=lambda item: int(item[0])))
                 for name, scores in rows.items()
@@ -360,7 +358,7 @@ class Seed:
         """Builds the systems that have enough hypotheses at an N_B, with their replies or whole rankings."""
         plan, settings, tuned = self.plan, self.plan.settings, self.read_tuned(beam_size)
         files = BeamFiles({size: self.beams_file(TEST, size) for size in plan.beams[TEST]})
-        search = Signature.of_settings(settings.search_with(beam_size))
+        search = Signature.of_settings(settings.search_with(beam_size)).extended(model=self.weights)
         systems = {}
         for name in settings.systems:
             beams = files.for_system(requirements_of(name), beam_size)
@@ -373,9 +371,7 @@ class Seed:
                 name,
                 strategy,
                 beams,
-                signature=Signature((*strategy.signature.facts, *search.facts)).extended(
-                    model=self.weights, bidibeam=__version__
-                ),
+                facts=search.facts,
                 beam_size=beam_size,
                 replies_only=replies_only,
                 workers=plan.workers,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bidibeam.config import DEFAULT_ARCHITECTURE, build_run, load_preset, load_yaml, merge, parse_override
-from bidibeam.data.corpora import CORPORA
+from bidibeam.data.corpora import CORPORA, find_defaults
 from bidibeam.data.prepare import PrepareSettings
 from bidibeam.errors import SettingsError
 from bidibeam.evaluation.systems import SYSTEMS
@@ -116,6 +116,10 @@ class ExperimentSettings:
         is_lowered = not self.prepare.cased and self.prepare.kinds[1] != "bpe"
         return [*map(ignore_case, metrics)] if is_lowered else metrics
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Leaves out the metrics, which another process builds itself: a user's may not be picklable."""
+        return {name: value for name, value in vars(self).items() if name != "metrics"}
+
     @property
     def largest(self) -> int:
         """The largest N_B."""
@@ -144,16 +148,15 @@ def resolve_experiment(
     if data is not None:
         layers.append(_describe_data(data))
     elif corpus is not None:
-        reader = CORPORA.get(corpus)
-        suits, measure = getattr(reader, "suits", {}), getattr(reader, "measure", {})
-        layers.append({"prepare": {"corpus": corpus, **suits}, **measure})
+        prepare = {"corpus": corpus, **find_defaults(corpus, "suits")}
+        layers.append({"prepare": prepare, **find_defaults(corpus, "measure")})
     if config is not None:
         layers.append(load_yaml(config))
     layers.extend(parse_override(override) for override in overrides)
     merged = merge(*layers)
     if "max_length" not in (merged.get("search") or {}):
-        prepare = build(PrepareSettings, merged.get("prepare") or {})
-        merged = merge({"search": {"max_length": prepare.max_response_length + 1}}, merged)
+        longest = build(PrepareSettings, merged.get("prepare") or {}).max_response_length
+        merged = merge({"search": {"max_length": longest + 1}}, merged)
     run = build_run({name: merged[name] for name in RUN if name in merged})
     settings = build(ExperimentSettings, {name: merged[name] for name in merged if name not in RUN})
     return replace(settings, **{name: getattr(run, name) for name in RUN})
@@ -166,7 +169,7 @@ def _describe_data(data: PreparedData) -> dict[str, Any]:
     if known.get("corpus") not in CORPORA.names():  # a reader that is not installed here
         known = {name: value for name, value in known.items() if name not in READER}
         return {"prepare": known}
-    return {"prepare": known, **getattr(CORPORA.get(known["corpus"]), "measure", {})}
+    return {"prepare": known, **find_defaults(known["corpus"], "measure")}
 
 
 def to_plain(settings: Any) -> dict[str, Any]:

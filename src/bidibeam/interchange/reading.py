@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from bidibeam.data import words
 from bidibeam.errors import InputError
 from bidibeam.hypotheses import Beams, Direction, NBest
-from bidibeam.interchange.formats import make_hypothesis
+from bidibeam.interchange.formats import create_format, make_hypothesis, recognise_format
 from bidibeam.interchange.nbest import Jsonl, parse_beams
 from bidibeam.interchange.text_lines import (
     JsonObject,
@@ -137,14 +137,22 @@ def read_replies(file: str, *, whole_lists: bool = False) -> Replies:
 
     A line of text is a reply, a blank one an empty reply. Of n-best lists it is the first of the ranking that
     stands beside them or else, where nothing has ranked them, the first regular hypothesis. A line that does
-    not fit, or was ranked otherwise than the first one, is refused, and so is an empty file.
+    not fit, or was ranked otherwise than the first one, is refused, and so is an empty file. Lists of other
+    tools are told by their first lines.
     """
     digest = hashlib.blake2b()
     lines = open_lines(file, digest)
-    has_lists = _holds_objects(lines, *Direction)
-    model = model_of(lines) if has_lists else None
+    has_objects = _holds_objects(lines, *Direction)
+    foreign = None if has_objects else recognise_format(lines)
+    has_lists = has_objects or foreign is not None
+    model = model_of(lines) if has_objects else None
     beam_size, ranked_by = 0, ""
-    if not has_lists:
+    if foreign is not None:
+        beams = list(create_format(foreign, {}).read(lines))
+        if not whole_lists:
+            beam_size = max((len(each.regular) for each in beams), default=0)
+            beams = [replace(each, regular=NBest(each.regular.hypotheses[:1])) for each in beams]
+    elif not has_lists:
         beams = [Beams(str(number), "", regular=_as_list(line), line=number) for number, line in lines]
     elif whole_lists:
         beams = list(Jsonl().read(lines))

@@ -9,7 +9,7 @@ from bidibeam.errors import SettingsError
 from bidibeam.registry import Registry, import_named
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from bidibeam.protocols import Metric
 
@@ -49,37 +49,26 @@ def build_metrics(
     names: Sequence[str], tokenize: str | None = None, lowercase: bool | None = None
 ) -> list[Metric]:
     """Returns several metrics; each takes those of the options that it has, and each option must be taken."""
+    from bidibeam.metrics.custom import as_metric
+
     given = {"tokenize": tokenize, "lowercase": lowercase}
-    factories = {name: find_metric(name) for name in names}
+    factories = {name: import_named("metric", name) if ":" in name else METRICS.get(name) for name in names}
     known = {name: list_options(factory) for name, factory in factories.items()}
     for key, value in given.items():
         if value is not None and not any(key in taken for taken in known.values()):
             several = f"None of the metrics {', '.join(factories)} takes"
             refused = f"The metric {names[0]} takes no" if len(factories) == 1 else several
             raise SettingsError(f"{refused} `{key}`, received {value!r}: leave it out.")
-    metrics = [
-        _make(name, factory, {key: given[key] for key in known[name] if given[key] is not None})
-        for name, factory in factories.items()
-    ]
+    metrics = []
+    for name, factory in factories.items():
+        options = {key: given[key] for key in known[name] if given[key] is not None}
+        is_made = inspect.isclass(factory) or inspect.isfunction(factory)
+        is_ours = is_made and factory.__module__.startswith(f"{__name__}.")
+        metrics.append(factory(**options) if is_ours else as_metric(factory, name, options))
     called = [metric.name for metric in metrics]
     if twice := next((name for name in called if called.count(name) > 1), None):
         raise SettingsError(f"Two metrics are called {twice!r}: give one of them another `name`.")
     return metrics
-
-
-def _make(name: str, factory: Any, options: Mapping[str, Any]) -> Metric:
-    from bidibeam.metrics.custom import as_metric
-
-    is_made = inspect.isclass(factory) or inspect.isfunction(factory)
-    if is_made and factory.__module__.startswith(f"{__name__}."):
-        metric: Metric = factory(**options)
-        return metric
-    return as_metric(factory, name, options)
-
-
-def find_metric(name: str) -> Any:
-    """Returns what makes a metric, or the metric itself, by its name or its place in Python."""
-    return import_named("metric", name) if ":" in name else METRICS.get(name)
 
 
 def list_options(factory: Any) -> set[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sacrebleu.metrics.chrf import CHRF
@@ -90,27 +90,23 @@ class Chrf:
 
 @dataclass(frozen=True)
 class Distinct:
-    """The number of different n-grams in all replies together, over their size; 0 if that size is 0.
+    """The number of different n-grams in all replies together, over all their words, as in the paper.
 
-    It is known for a whole list alone: no sum over replies gives it.
+    It is known for a whole list alone: no sum over replies gives it. Without words it is 0.
 
     Args:
         order: n, the length of the n-grams.
-        per: What the count is divided by: all generated "words", as in the paper, or all "ngrams".
 
     Reference: Li et al. (2016), arXiv:1510.03055.
     """
 
     order: int
-    per: Literal["words", "ngrams"] = "words"
 
     higher_is_better = True
 
     def __post_init__(self) -> None:
         if self.order < 1:
             raise SettingsError(f"distinct-n counts n-grams of at least one word, not of {self.order}.")
-        if self.per not in ("words", "ngrams"):
-            raise SettingsError(f"distinct-n divides by 'words' or by 'ngrams', not by {self.per!r}.")
 
     @property
     def name(self) -> str:
@@ -120,7 +116,7 @@ class Distinct:
     @property
     def signature(self) -> Signature:
         """The order, and what the count is divided by."""
-        return sign(metric="distinct", order=self.order, per=self.per).extended(words=WORDS)
+        return sign(metric="distinct", order=self.order, per="words").extended(words=WORDS)
 
     def score(self, replies: Sequence[str], references: Sequence[Sequence[str]]) -> float:
         """Scores the whole list at once; the references are only counted."""
@@ -129,7 +125,7 @@ class Distinct:
         size = 0
         for words in map(split_words, replies):
             different.update(zip(*(words[start:] for start in range(self.order)), strict=False))
-            size += len(words) if self.per == "words" else max(0, len(words) - self.order + 1)
+            size += len(words)
         return len(different) / size if size else 0.0
 
 

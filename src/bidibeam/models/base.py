@@ -37,8 +37,8 @@ class Limits:
 
     Attributes:
         max_source_length: Longer sources keep their last tokens only.
-        max_length: What `max_length` of a search is by default: room for the longest response that training
-            saw, and for its end token.
+        max_length: What `max_length` of a search is by default: room for the longest response that its data
+            may have, and for its end token.
     """
 
     max_source_length: int | None = None

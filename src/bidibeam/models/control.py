@@ -22,31 +22,11 @@ PROBES = ("A b, c!", "hello 1")
 
 
 @dataclass(frozen=True, eq=False)
-class AsReverse:
-    """A regular network in the reverse one's place: it is asked for that direction, and writes regularly."""
-
-    model: Model
-    directions = (Direction.REVERSE,)
-
-    def __getattr__(self, name: str) -> Any:
-        """What else is asked of a model, the network answers."""
-        return getattr(self.model, name)
-
-    def n_best(self, _: Direction, sources: Sequence[str], settings: SearchSettings) -> list[NBest]:
-        """Search from left to right."""
-        return self.model.n_best(Direction.REGULAR, sources, settings)
-
-    def sequence_scorer(self, _: Direction) -> SequenceScorer:
-        """What scores texts from left to right."""
-        return self.model.sequence_scorer(Direction.REGULAR)
-
-
-@dataclass(frozen=True, eq=False)
 class ControlModel:
     """A model whose two "directions" both write from left to right: two networks, such as two seeds.
 
-    Every strategy of both ends runs on it unchanged. What both ends gain over it is not what any second
-    opinion brings.
+    Every strategy of both ends runs on it unchanged. A gain over it is not explained by a second
+    model alone.
     """
 
     model: Model
@@ -81,7 +61,7 @@ class ControlModel:
         return self.model.signature.extended(control=self.control.fingerprint)
 
     def __getattr__(self, name: str) -> Any:
-        """What else is asked of a model, the first one answers."""
+        """Delegates other attributes to the first model."""
         return getattr(self.model, name)
 
     def check_shared_tokens(self) -> None:

@@ -50,6 +50,12 @@ class FunctionState:
 class FunctionScorer:
     """A function of prefixes to logits as a `StepScorer`, for `beam_search`; its answers are checked.
 
+        def next_logits(source, prefixes):  # ids, and lists of ids that begin with the start token
+            return np.zeros((len(prefixes), 8))
+
+        scorer = scorer_from_function(next_logits, vocabulary_size=8)
+        beam_search(scorer, torch.tensor([[4, 5]]), SearchSettings(), VocabularyRoles(start=0, end=1))
+
     Cost per step: one call for each source, with the prefixes of all its live hypotheses.
 
     Args:
@@ -135,21 +141,7 @@ class FunctionScorer:
         return logits
 
 
-def scorer_from_function(
-    function: NextLogits, vocabulary_size: int, *, padding: int = PADDING
-) -> FunctionScorer:
-    """A `StepScorer` from a plain function of prefixes to logits, NumPy or torch.
-
-        def next_logits(source, prefixes):  # ids, and lists of ids that begin with the start token
-            return np.zeros((len(prefixes), 8))
-
-        scorer = scorer_from_function(next_logits, vocabulary_size=8)
-        beam_search(scorer, torch.tensor([[4, 5]]), SearchSettings(), VocabularyRoles(start=0, end=1))
-
-    The function is called once a step for each source; all prefixes of a call are of one length. Shorter
-    sources are filled up with `padding`, which it never sees.
-    """
-    return FunctionScorer(function, vocabulary_size, padding)
+scorer_from_function = FunctionScorer
 
 
 @dataclass(eq=False)
@@ -223,7 +215,7 @@ class FunctionModel:
         return WordVectors.from_file(file)
 
     def check_shared_tokens(self) -> None:
-        """Nothing to see to: both functions choose among the same tokens."""
+        """Always true: both functions choose among the same tokens."""
 
     def check_settings(self, settings: SearchSettings) -> None:
         """Refuses to allow the unknown token, since only `roles` know which one that is."""
@@ -326,9 +318,9 @@ class FunctionSequenceScorer:
         first: int | None = None,
     ) -> list[list[float]]:
         """Scores each source's sequences, ids in reading order; see `protocols.SequenceScorer`."""
-        lists = []
+        lists, ends = [], self.model.roles.ends
         for source, line in zip(sources, sequences, strict=True):
-            written = [self._arrange(tuple(ids))[:first] for ids in line]
+            written = [self.direction.arrange_ended(tuple(ids), ends)[:first] for ids in line]
             beginnings = {ids[:place] for ids in written for place in range(len(ids))}
             known: dict[tuple[int, ...], Tensor] = {}
             for _, group in groupby(sorted(beginnings, key=lambda ids: (len(ids), ids)), key=len):
@@ -348,9 +340,3 @@ class FunctionSequenceScorer:
             )
         steps = (known[written[:place]][token].item() for place, token in enumerate(written))
         return sum(max(step, IMPOSSIBLE) for step in steps)
-
-    def _arrange(self, ids: tuple[int, ...]) -> tuple[int, ...]:
-        """Reading order to writing order; an end token stays last."""
-        if ids and ids[-1] in self.model.roles.ends:
-            return (*self.direction.arrange(ids[:-1]), ids[-1])
-        return self.direction.arrange(ids)

@@ -134,7 +134,7 @@ class RunModel:
         return WordVectors.from_file(file, wanted=words)
 
     def check_shared_tokens(self) -> None:
-        """Nothing to see to: a run has one tokenizer."""
+        """Always true: a run has one tokenizer."""
 
     def check_settings(self, settings: SearchSettings) -> None:
         """Refuse bad words that it could not write; our own search follows all other settings."""
@@ -235,14 +235,9 @@ class RunSequenceScorer:
         first: int | None = None,
     ) -> list[list[float]]:
         """Score each source's sequences, ids in reading order; see `protocols.SequenceScorer`."""
-        written = [[self._arrange(tuple(ids))[:first] for ids in line] for line in sequences]
+        arrange, ends = self.direction.arrange_ended, (self.end_id,)
+        written = [[arrange(tuple(ids), ends)[:first] for ids in line] for line in sequences]
         distinct = [dict.fromkeys(line) for line in written]  # beginnings have much in common
         values = self._scorer.log_probs(self.model.encode_sources(sources), [list(line) for line in distinct])
         known = [dict(zip(line, scores, strict=True)) for line, scores in zip(distinct, values, strict=True)]
         return [[scores[ids] for ids in line] for line, scores in zip(written, known, strict=True)]
-
-    def _arrange(self, ids: tuple[int, ...]) -> tuple[int, ...]:
-        """Reading order to writing order; the end token stays last."""
-        if ids and ids[-1] == self.end_id:
-            return (*self.direction.arrange(ids[:-1]), ids[-1])
-        return self.direction.arrange(ids)

@@ -281,10 +281,7 @@ def cost(results: Results) -> Section | None:
     if not analyses:
         return None
     about, costs = analyses[0], average_rows(analyses, "rows", "strategy")
-    has_times = any(to_number(row.get(name)) is not None for row in costs for name in TIMES)
-    labels = {"N_B": "N_B =", "sources": "sources:"}
-    if has_times:
-        labels = {"device": "on", **labels, "turns": "turns:"}
+    labels = {"device": "on", "N_B": "N_B =", "sources": "sources:", "turns": "turns:"}
     where = ", ".join(
         f"{label} {format_value(about[name])}" for name, label in labels.items() if about.get(name)
     )
@@ -308,14 +305,12 @@ def cost(results: Results) -> Section | None:
     ]
     by_formula = [*text_columns("strategy", "formula"), *number_columns("value", "to vbs")]
     paper = text_columns("algorithm", "complexity")
-    caption = "Measured" if has_times else "Counted work"
     tables = [
-        make_table(f"{caption} ({where})" if where else caption, measured, rows),
+        make_table(f"Measured ({where})" if where else "Measured", measured, rows),
         make_table(f"By formula ({at}; natural logarithms)" if at else "By formula", by_formula, formulas),
         make_table("The paper's formulas", paper, COMPLEXITY.items(), [FOOTNOTE], is_folded=True),
     ]
-    notes = dict.fromkeys(str(one["note"]).strip() for one in analyses if one.get("note"))
-    return Section("cost", "Cost", [table for table in tables if table.rows], " ".join(notes))
+    return Section("cost", "Cost", [table for table in tables if table.rows])
 
 
 class Trial(NamedTuple):

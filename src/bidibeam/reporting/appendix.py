@@ -19,6 +19,7 @@ from bidibeam.reporting.blocks import (
 from bidibeam.reporting.numbers import NOTHING, format_fixed, format_value, join_words, to_number, to_numbers
 from bidibeam.reporting.results import NO_SIZE, Results
 from bidibeam.strategies.tuning import EXPONENTS, LAMBDAS, PENALTIES, REWARDS
+from bidibeam.text import spell_name
 
 GRIDS = {"lambda_": LAMBDAS, "length_exponent": EXPONENTS, "word_reward": REWARDS, "T": PENALTIES}
 EDGES = {name: tuple(end for end in (min(grid), max(grid)) if end) for name, grid in GRIDS.items()}
@@ -110,18 +111,14 @@ def _make_tuned_table(results: Results) -> Table:
             row.append("; ".join(NOTHING if value is None else f"{value:g}" for value in values))
             for value in dict.fromkeys(values):
                 if value in EDGES.get(name, ()):
-                    edges[f"{_spell(name)} of {system} ({value:g})"].append(size)
+                    edges[f"{spell_name(name)} of {system} ({value:g})"].append(size)
         rows.append(row)
     notes = ["One value a seed, in their order."] if results.is_mean else []
     if edges:
         listed = "; ".join(f"{what} at N_B = {join_words(at)}" for what, at in edges.items())
         notes.append(f"On the edge of what was tried, so that the best value may lie beyond: {listed}.")
-    columns = [Column("N_B"), *(Column(_spell(name), system) for system, name in settings)]
+    columns = [Column("N_B"), *(Column(spell_name(name), system) for system, name in settings)]
     return make_table("Settings tuned on validation", columns, rows, notes)
-
-
-def _spell(name: str) -> str:
-    return name.rstrip("_").replace("_", " ")
 
 
 def _sign_systems(results: Results) -> Iterator[tuple[str, str]]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from bidibeam.metrics import METRICS
+from bidibeam.text import format_value as format_value
 
 NOTHING = "-"
 """Stands where there is no number."""
@@ -109,19 +110,6 @@ def format_p(value: Any) -> str:
     """Formats a p-value; below 0.001 it says only that."""
     number = to_number(value)
     return f"< {LEAST_P}" if number is not None and number < LEAST_P else format_fixed(value, 3)
-
-
-def format_value(value: Any) -> str:
-    """Formats any fact: whole numbers in groups of three, others to four digits, lists with commas."""
-    if isinstance(value, bool) or value is None:
-        return {True: "yes", False: "no", None: "none"}[value]
-    if isinstance(value, int):
-        return f"{value:,}"
-    if isinstance(value, float):
-        return f"{value:,.0f}" if value.is_integer() and abs(value) < 1e15 else f"{value:.4g}"
-    if isinstance(value, list | tuple):
-        return ", ".join(map(format_value, value))
-    return str(value)
 
 
 def join_words(words: Sequence[str], last: str = "and") -> str:

@@ -141,13 +141,15 @@ def draw_ranked(
     """Draws systems at one N_B, the best at the top, some of them hollow; what lies far off has a number."""
     ranked = sorted(series, key=lambda one: one.values[-1], reverse=not lower_is_better)
     values = [one.values[-1] for one in ranked]
+    spreads = [(one.spreads or [None])[-1] or 0.0 for one in ranked]
     best, middle = values[0], values[len(values) // 2]
     reach = FAR * max(abs(middle - best), 0.5)
+    near = [bar for bar in zip(values, spreads, strict=True) if abs(bar[0] - best) <= reach]
+    low, high = min(v - w for v, w in near), max(v + w for v, w in near)
     figure = new_figure(8.0, 0.8 + 0.24 * len(ranked))
     axes = figure.subplots()
-    for row, one in enumerate(ranked):
-        value, spread = one.values[-1], (one.spreads or [None])[-1] or 0.0
-        shown = min(max(value, best - reach), best + reach)
+    for row, (one, value, spread) in enumerate(zip(ranked, values, spreads, strict=True)):
+        shown = min(max(value, low), high)
         colour = GREY if one.name in hollow else BLUE
         face = "white" if one.name in hollow else colour
         axes.plot([shown], [row], "o", color=colour, markerfacecolor=face, markersize=6)

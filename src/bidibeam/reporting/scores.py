@@ -138,7 +138,7 @@ def _make_scores(results: Results, size: int, caption: str) -> Table:
             row.append(Comparison.of(pair).format_p())
         rows.append(row)
 
-    notes = []
+    notes = [str(caveat)] if (caveat := results.content.get("caveat")) else []
     if count == TWO:
         seeds = " and ".join(f"seed {seed.get('seed', NOTHING)}" for seed in results.seeds)
         notes.append(f"The values of {seeds}, in this order; headroom is a mean.")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import zip_longest
+from itertools import groupby, takewhile, zip_longest
 from typing import TYPE_CHECKING, Any
 
 from rich import box
+from rich.cells import cell_len
 from rich.measure import Measurement
 from rich.panel import Panel
 from rich.table import Table
@@ -16,11 +17,12 @@ from bidibeam.hypotheses import Direction
 from bidibeam.reporting.numbers import format_value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from rich.console import Console, ConsoleOptions, RenderResult
 
     from bidibeam.hypotheses import Beams, Hypothesis, Ranked
+    from bidibeam.reporting import blocks
 
 HEADING, QUIET, WINNER = "bold cyan", "dim", "bold green"
 WIDE = 10_000
@@ -94,7 +96,9 @@ class NumbersTable:
         headers = [header for group in self.groups for header in group]
         table.add_column(style="bold", overflow="fold")
         for column in columns:
-            table.add_column(Text(headers[column]), justify="right", no_wrap=True)
+            lines = (*headers[column].splitlines(), *(values[column] for _, values in self.rows))
+            width = max(map(cell_len, lines))
+            table.add_column(Text(headers[column]), justify="right", no_wrap=True, min_width=width)
         for name, values in self.rows:
             table.add_row(Text(name), *(Text(values[column]) for column in columns))
         return table
@@ -108,6 +112,19 @@ def values_table(
         (name, ["" if value is None else format_value(value) for value in values]) for name, values in rows
     ]
     return NumbersTable(title, [[header] for header in headers], texts)
+
+
+def numbers_tables(table: blocks.Table) -> Iterator[NumbersTable]:
+    """A table of a report: its first texts become the rows' names, each group of its numbers a table."""
+    count = len([*takewhile(lambda column: column.is_text, table.columns)])
+    names = [", ".join(cell.text for cell in row[:count] if cell.text) for row in table.rows]
+    numbers = [(index, column) for index, column in enumerate(table.columns) if not column.is_text]
+    title = table.caption
+    for group, columns in groupby(numbers, lambda number: number[1].group):
+        places, heads = zip(*((index, [column.label]) for index, column in columns), strict=True)
+        cells = ([row[place].text for place in places] for row in table.rows)
+        yield NumbersTable(title or group, heads, [*zip(names, cells, strict=True)])
+        title = ""
 
 
 def samples_panel(title: str, samples: Sequence[Mapping[str, Any]]) -> Panel:
@@ -145,8 +162,8 @@ def hypotheses_table(title: str, hypotheses: Iterable[Hypothesis]) -> Table:
     return table
 
 
-def beams_table(title: str, beams: Beams, winners: Mapping[str, Ranked], rows: int = 8) -> Table:
-    """So many rows of both beams side by side, best first; replies and their partners bear their names."""
+def beams_table(title: str, beams: Beams, winners: Mapping[str, Ranked]) -> Table:
+    """Eight rows of both beams side by side, best first; replies and their partners bear their names."""
     table = _new_table(title)
     marks: dict[Direction, dict[int, list[str]]] = {direction: {} for direction in Direction}
     for name, winner in winners.items():
@@ -158,7 +175,7 @@ def beams_table(title: str, beams: Beams, winners: Mapping[str, Ranked], rows: i
         table.add_column(justify="right", style=QUIET, no_wrap=True)
         table.add_column(f"{direction.value} beam", overflow="fold", ratio=1)
         nbest, cells = beams.of(direction), []
-        for rank in sorted({*range(min(rows, len(nbest))), *marks[direction]}):
+        for rank in sorted({*range(min(8, len(nbest))), *marks[direction]}):
             names = marks[direction].get(rank, ())
             text = Text(_text(nbest.hypotheses[rank]), style=WINNER if names else "")
             if names:

@@ -155,8 +155,8 @@ class Oracle:
         metric = build_metric(self.metric) if isinstance(self.metric, str) else self.metric
         if not has_statistics(metric):
             raise SettingsError(
-                f"The oracle chooses by a metric of single replies, and {metric.name} is known for all of "
-                "them together. Choose another, such as sentence_bleu."
+                f"The oracle needs a per-reply metric, and {metric.name} is known only for all replies "
+                "together. Choose another, such as sentence_bleu."
             )
         object.__setattr__(self, "metric", metric)
 

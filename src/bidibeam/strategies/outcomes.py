@@ -100,8 +100,8 @@ class Outcomes:
         """Returns the first of choices that the best does not beat by a standard error, or so many.
 
         The standard error is that of the difference of the two, by the bootstrap; after Breiman et al.
-        (1984). What chooses as the best does has a small one; so nothing simpler that is as good as what was
-        found is passed over.
+        (1984). Candidates that make similar choices have a small one. Prefers the simplest candidate of
+        equal quality.
         """
         gains = self.gains(np.stack([self._statistics[choice].sum(axis=0) for choice in choices]))
         resampled, best = self.resample(choices), int(np.argmax(gains))

@@ -57,9 +57,10 @@ def check_requirements(beams: Beams, requirements: Requirements, strategy: str) 
     """Makes sure that a list from elsewhere holds what a strategy needs."""
     for direction in requirements.directions:
         if not len(beams.of(direction)):
+            instead = ', such as "mbr mean"' if len(beams.regular) else ""  # which texts are enough for
             raise InputError(
                 f"source {beams.id!r} has no {direction.value} hypotheses, and {strategy} needs them; add a "
-                f'list "{direction.value}", or choose another strategy.'
+                f'list "{direction.value}", or choose another strategy{instead}.'
             )
     for direction in requirements.directions:
         is_needed: dict[Field, bool] = {

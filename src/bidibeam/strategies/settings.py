@@ -28,12 +28,12 @@ OPTION_WORDS = {
 }
 """Words of a system's name, and the options whose values they are."""
 DEFAULT_SYSTEM = "bidis lambda=1"
-"""Who answers where nobody says, by both directions; it stays unless tuning finds a clearly better one."""
+"""The default system, by both directions; it stays unless tuning finds a clearly better one."""
 TUNED = "tuned"
 TUNED_VBS = "vbs-tuned"
 """The most likely hypothesis with its length settings tuned: what a gain must be a gain over."""
 TUNED_STRATEGIES = ("bidis", TUNED_VBS, "loglinear")
-"""Strategies that have settings to tune, besides those that compare, which have T."""
+"""Strategies with tunable settings other than T."""
 TUNING_HINT = (
     "; `bidibeam tune` finds good values, for a run or for Hugging Face models: decode then uses them, and "
     "rerank takes them by `tuned`"
@@ -213,6 +213,8 @@ class StrategySettings:
     def check_similarity(self) -> None:
         """Makes sure that there is such a similarity, and that vectors are given to one that uses them."""
         self.check_penalty()
+        if isinstance(self.similarity, str) and ":" in self.similarity:
+            import_named("similarity", self.similarity)
         known = self._similarity_fields
         if known is None:
             return

@@ -235,8 +235,8 @@ class Tuner:
     def _recommend(self, systems: Sequence[TunedSystem]) -> str | None:
         """Returns the default, if it is there, unless the best of the systems clearly beats it.
 
-        The best of many is often so by luck: it has to be ahead by two standard errors. Then it is the
-        simplest that the best does not beat by one, of those that are as good as the default.
+        The best of many candidates is often a chance result: it has to be ahead by two standard errors. Then
+        it is the simplest that the best does not beat by one, of those that are as good as the default.
         """
         if not systems:
             return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from operator import methodcaller
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -83,7 +82,6 @@ def train(
     settings: RunSettings,
     *,
     vectors: Path | None = None,
-    initialise: Callable[[Any], None] | None = None,
     resume: bool = False,
     observer: TrainingObserver | None = None,
     note: Callable[[str], None] = lambda _: None,
@@ -97,7 +95,6 @@ def train(
             sources have their own, metrics.jsonl and training/ (the last state).
         settings: The architecture, its shape and how to train it, as `bidibeam.config.resolve` gives them.
         vectors: A fastText file that the embeddings of a network of our own start from.
-        initialise: Changes the weights that a network of our own starts from.
         resume: Go on from the newest checkpoint in `run`, if there is one.
         observer: Told of steps and losses.
         note: Told how many tokens have a vector.
@@ -114,13 +111,14 @@ def train(
         return
     architecture, model, training = settings.architecture, settings.model, settings.training
     metadata: dict[str, Any] = {}
+    known = None
     if vectors is not None:
         if not hasattr(NETWORKS.get(architecture), "use_vectors"):
             raise SettingsError(f"A network of the architecture {architecture} starts from no vectors.")
         known = read_vectors(vectors, _number_tokens(data))
         count, size = len(known.ids), known.vocabulary_size
         note(f"{vectors.name} has vectors for {count:,} of {size:,} tokens ({known.coverage:.1%}).")
-        initialise, metadata = methodcaller("use_vectors", known), {"vectors": vectors.name}
+        metadata = {"vectors": vectors.name}
     sections = {"model": checkpoint.settings_mapping(model), "training": asdict(training)}
     now = {"architecture": architecture, "fingerprint": data.fingerprint, **sections}
     with training_in(run):
@@ -129,8 +127,8 @@ def train(
             metadata = {**checkpoint.read_config(run).metadata, **metadata}
         torch.manual_seed(training.seed)
         network = create_network(architecture, model, *_find_sizes(data))
-        if initialise is not None:
-            initialise(network)
+        if known is not None:
+            network.use_vectors(known)
         task = NetworkTask(data, network, training, architecture=architecture, metadata=metadata)
         TrainingLoop(task, run, resume=is_resumed, observer=observer).fit()
 

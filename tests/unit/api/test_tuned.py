@@ -12,7 +12,7 @@ import pytest
 
 from bidibeam import __version__
 from bidibeam.api import load_decoder, load_run
-from bidibeam.api.decoders import default_search, default_strategy
+from bidibeam.api.decoders import choose_default, default_search
 from bidibeam.api.tuned import TUNED_FILE, Conditions, TunedSettings, merge_with_earlier, write_tuned
 from bidibeam.data.prepared import PreparedData
 from bidibeam.errors import RunError, SettingsError
@@ -162,20 +162,10 @@ def test_a_beam_too_narrow_for_what_is_recommended_is_answered_by_the_default(ru
     write_tuned(run.path / TUNED_FILE, found, Conditions(METRIC, SearchSettings(), run.fingerprint))
     tuned = TunedSettings.find(run)
 
-    narrow, wide = (default_strategy(run, tuned, SearchSettings(beam_size=size)).system for size in (1, 2))
+    narrow, wide = (choose_default(run, tuned, SearchSettings(beam_size=size))[0].system for size in (1, 2))
 
     assert (narrow, wide) == ("bidis lambda=1", "bidia bleu_t")
     assert load_decoder(run, settings=SearchSettings(beam_size=1)).ranker.strategy == BidiS(1.0)
-
-
-def test_the_first_version_is_read_too(tmp_path: Path) -> None:
-    content = {"format_version": 1, "options": {"bidis": {"lambda_": 0.5}}, "bleu": {"vbs": 2.0}}
-    (tmp_path / TUNED_FILE).write_text(json.dumps(content), encoding="utf-8")
-
-    tuned = TunedSettings(tmp_path / TUNED_FILE)
-
-    assert (tuned.options, tuned.recommended) == ({"bidis": {"lambda_": 0.5}}, None)
-    assert tuned.content["values"] == {"vbs": 2.0}
 
 
 def test_the_recommended_system_answers_where_none_is_named(run: Run) -> None:
@@ -188,10 +178,10 @@ def test_the_recommended_system_answers_where_none_is_named(run: Run) -> None:
         replace(FOUND, recommended=None),
         Conditions(METRIC, SearchSettings(), run.fingerprint),
     )
-    assert default_strategy(run, TunedSettings.find(run), SearchSettings()) == StrategySettings("bidis")
+    assert choose_default(run, TunedSettings.find(run), SearchSettings())[0] == StrategySettings("bidis")
     assert load_decoder(run).ranker.strategy == BidiS(0.3)
     write(run.path / TUNED_FILE, "0123456789ab")  # for other weights: as if nobody had tuned it
-    default = default_strategy(run, TunedSettings.find(run), SearchSettings())
+    default, _ = choose_default(run, TunedSettings.find(run), SearchSettings())
     assert default == StrategySettings("bidis", {"lambda_": 1.0})
     assert load_decoder(run).ranker.strategy == BidiS(1.0)
 
@@ -349,10 +339,10 @@ def test_a_number_that_is_written_as_a_string_is_a_number(tuned_run: Run) -> Non
         (None, "There is no .*: `bidibeam tune RUN` writes it"),
         ("{", r"is damaged \(Expecting property name"),
         ("[1]", r"is damaged \(an object is needed, not list\)"),
-        ('{"format_version": 1}', r"is damaged \(The setting options is missing\)"),
-        ('{"format_version": 1, "options": [1]}', r"is damaged \(The setting options is \[1\]"),
+        ('{"format_version": 2}', r"is damaged \(The setting options is missing\)"),
+        ('{"format_version": 2, "options": [1]}', r"is damaged \(The setting options is \[1\]"),
         (
-            '{"format_version": 1, "options": {"bidis": {"lambda_": "much"}}}',
+            '{"format_version": 2, "options": {"bidis": {"lambda_": "much"}}}',
             r"is damaged \(.*lambda_ is .much.",
         ),
         (
@@ -361,9 +351,9 @@ def test_a_number_that_is_written_as_a_string_is_a_number(tuned_run: Run) -> Non
         ),
         (
             '{"format_version": 3}',
-            r"has format version 3; bidibeam .* reads versions up to 2\. Make it again",
+            r"has format version 3; bidibeam .* reads version 2\. Make it again",
         ),
-        ('{"format_version": 3, "options": {"bidis": 0.3}}', r"has format version 3; bidibeam"),
+        ('{"format_version": 1, "options": {"bidis": 0.3}}', r"has format version 1; bidibeam"),
         (
             '{"format_version": 2, "options": {}, "recommended": 3}',
             r"is damaged \(The setting recommended is 3",

@@ -45,7 +45,7 @@ def words(tmp_path: Path) -> Path:
 @pytest.fixture
 def tuned(tmp_path: Path) -> Path:
     path = tmp_path / "tuned.json"
-    path.write_text(json.dumps({"format_version": 1, "options": TUNED}))
+    path.write_text(json.dumps({"format_version": 2, "options": TUNED}))
     return path
 
 
@@ -94,14 +94,14 @@ def test_everything_is_made_of_lists_that_have_everything(
     )
     assert list(content["analyses"]["headroom"]["by_beam_size"]) == ["3", "6"]
     for title in (
-        "Ranks: places",
-        "Headroom: of the way",
-        "95 % intervals of it at N_B = 6",
-        "Diversity: of",
-        "BLEU beside that of this VBS",
-        "p, approximate",
-        "randomisation",
-        "Sensitivity at N_B = 6",
+        "Places chosen",
+        "first five places, %",
+        "Headroom captured by N_B",
+        "95 % intervals of headroom captured by N_B",
+        "Diversity",
+        "BLEU above that VBS",
+        "word reward of VBS at its length",
+        "All options at N_B = 6",
         "Where the",
         f"Wrote {out / 'analyses.json'}, which `bidibeam report`",
     ):
@@ -257,7 +257,7 @@ def test_lists_are_analysed_by_any_metric(wide: Path, both: Path, tuned: Path, t
     shares = content["analyses"]["headroom"]["by_beam_size"]["6"]
     assert all(share is None or share <= 1 for share in shares.values())
     assert "by:metric:wer,unit:words,case:lc," in content["signatures"]["oracle"]["6"]
-    assert "WER beside that of this VBS" in call.told
+    assert "WER above that VBS" in call.told
     assert called("report", tmp_path).status == 0
     report = (tmp_path / "report.md").read_text()
     assert "WER is better where it is lower." in report
@@ -292,5 +292,5 @@ def test_prepared_data_are_analysed_without_lists(toy_data: PreparedData, tmp_pa
         report = tmp_path / f"{name}-report"
         assert called("report", tmp_path / "out" / f"{name}.json", "--out", report).status == 0
     assert "One reply to every source" in (tmp_path / "constant-report" / "report.md").read_text()
-    assert "One reply to all" in call.told
-    assert "Words by position" in call.told
+    assert "The best constant replies" in call.told
+    assert "Words at the first positions" in call.told

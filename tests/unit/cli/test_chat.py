@@ -266,7 +266,7 @@ def test_a_file_of_tuned_settings_that_nobody_needs_is_no_hindrance(copied_run: 
 
 
 def test_a_lambda_of_nothing_is_explained(copied_run: Path) -> None:
-    tuned = {"format_version": 1, "weights": bidibeam.load(copied_run).fingerprint}
+    tuned = {"format_version": 2, "weights": bidibeam.load(copied_run).fingerprint}
 
     def switched(value: float, *flags: object) -> str:
         write_lines(copied_run / "tuned.json", {**tuned, "options": {"bidis": {"lambda_": value}}})

@@ -198,7 +198,8 @@ REFUSED = {
     "--similarity-option order=!!binary": "order is not YAML for settings: the tag 'binary' stands for no",
     "--similarity wmd_t --vectors {vec}": "{vec} holds none of the words wanted. Is it for another language?",
     "--vectors no-such.vec": "The similarity bleu_t uses no word vectors: leave --vectors out.",
-    "--strategy oracle": "Source '1' has no reference, and the oracle chooses by it. Add one, or",
+    "--strategy oracle": "Source '1' has no reference, and the oracle chooses by it. Add one, or choose "
+    "another --strategy.",
     "--dtype bfloat16": "computes in float32, not bfloat16.",
     "--reverse other": "holds its directions itself: give it as the model, and leave out --reverse.",
 }
@@ -315,3 +316,15 @@ def test_line_buffered_answers_each_line_before_it_reads_the_next(toy_run: Path)
             process.kill()
 
     assert replies[1::2] == ["red cat!\n", "blue dog fish!\n"]
+
+
+def test_a_note_says_when_t_decides_more_than_agreement(tmp_path: Path) -> None:
+    lines = ["how are you?", "i have an exam tomorrow.", "goodbye!"]
+    sources, few = (write_lines(tmp_path / f"{count}.txt", *lines * count) for count in (4, 3))
+    call = ("decode", sources, "--strategy", "bidia bleu_t", "--beam-size", "20", "--similarity-option")
+
+    long, fitting = (called(*call, f"max_length={length}").told for length in (60, 1))
+
+    assert "by bidia bleu_t (T 60) would be others without T: length decides more than agreement" in long
+    assert "without T" not in fitting
+    assert "without T" not in called("decode", few, *call[2:], "max_length=60").told  # on so few

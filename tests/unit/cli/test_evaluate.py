@@ -141,7 +141,7 @@ def test_tuned_settings_are_used_and_named(beams: Path, tmp_path: Path) -> None:
         "bidia bleu_t": {"T": 3},
         "loglinear both": {"reverse_weight": 0.25},
     }
-    (tmp_path / "tuned.json").write_text(json.dumps({"format_version": 1, "options": tuned}))
+    (tmp_path / "tuned.json").write_text(json.dumps({"format_version": 2, "options": tuned}))
     expected = {
         "vbs-tuned": "strategy:vbs-tuned|length_exponent:1|word_reward:4|tuned:tuned.json@",
         "bidis": "strategy:bidis|lambda:0.5|tuned:tuned.json@",
@@ -262,7 +262,8 @@ REFUSED = {
     "{good} --strategy vbs": "{good} holds text, one reply a line, and a --strategy chooses among the "
     "lists of an n-best file. Give such a file, or leave --strategy out.",
     "{one-sided} --strategy vbs --strategy 'bidia edit'": "{one-sided}, line 2: source '2' has no "
-    'reverse hypotheses, and bidia needs them; add a list "reverse", or choose another strategy.',
+    'reverse hypotheses, and bidia needs them; add a list "reverse", or choose another strategy, such as '
+    '"mbr mean".',
     "{beams} --metric blue": "Unknown metric 'blue'. Did you mean 'bleu'? Choose one of: bleu, "
     "sentence_bleu, chrf, ter, wer, cer, exact_match, ser, distinct-1, distinct-2, length_ratio.",
     "{beams} --baseline vbs": "No system is called 'vbs', to be the baseline. Choose one of: beams.",
@@ -354,4 +355,42 @@ def test_the_model_that_wrote_the_lists_is_no_control(unsure_run: Path, tmp_path
 
     assert "a control must have been trained with another seed." in " ".join(
         refused("evaluate", beams, *flags).split()
+    )
+
+
+def test_lists_of_other_tools_are_scored_by_their_first_hypothesis_and_by_strategies(
+    texts: dict[str, Path], tmp_path: Path
+) -> None:
+    moses = write_lines(
+        tmp_path / "lists.moses",
+        *(
+            f"{number} ||| {text} ||| LM= -1 ||| {-1 - place}"
+            for number, (good, poor) in enumerate(zip(GOOD, POOR, strict=True))
+            for place, text in enumerate((good, poor or "So."))
+        ),
+    )
+    of_references = ("--references", texts["references"])
+
+    mine = results(tmp_path / "mine.json", moses, *of_references)
+    theirs = results(tmp_path / "theirs.json", texts["good"], *of_references)
+    chosen = results(tmp_path / "chosen.json", moses, *of_references, "--strategy", "longest")
+
+    value = theirs["systems"]["good"]["scores"]["bleu"]["value"]
+    assert mine["systems"]["lists"]["scores"]["bleu"]["value"] == value > 0
+    assert (mine["beam_sizes"]["lists"], set(chosen["systems"])) == (2, {"longest"})
+
+
+def test_a_note_says_that_a_table_has_sources_on_several_lines(
+    texts: dict[str, Path], tmp_path: Path
+) -> None:
+    sources = ["a", "b", "a", "b"]
+    table = write_lines(
+        tmp_path / "r.tsv", *(f"{one}\t{two}" for one, two in zip(sources, REFERENCES, strict=True))
+    )
+
+    told = called("evaluate", texts["good"], "--references", table, *FEW).told
+
+    assert f"2 sources stand on several lines of {table}, and each line is scored with its own" in told
+    assert (
+        "stand on several" not in called("evaluate", texts["good"], "--references", texts["references"]).told
     )

@@ -71,7 +71,7 @@ def test_empty_references_count_as_they_are_and_are_noted(texts: dict[str, Path]
 def test_help_teaches_by_examples_and_names_every_metric() -> None:
     text = called("evaluate", "--help").out
 
-    assert text.count("\n  bidibeam evaluate ") == 5
+    assert text.count("\n  bidibeam evaluate ") == 6
     assert ", ".join(METRICS.names()) in " ".join(text.split())
 
 

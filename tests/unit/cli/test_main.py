@@ -427,3 +427,17 @@ def test_an_error_is_the_last_line_and_nothing_empty_stands_before_it(
     *_, before, sentence = ["heading", *call.err.splitlines()]
     assert sentence.startswith("Error: ")
     assert before.strip()
+
+
+def test_the_splits_of_json_lines_that_name_some_of_them_are_told_as_they_are(tmp_path: Path) -> None:
+    lines = [{"source": f"tea {place}", "response": "yes"} for place in range(60)]
+    held_out = [{"source": f"milk {place}", "response": "no", "split": "test"} for place in range(3)]
+    source = tmp_path / "mix.jsonl"
+    source.write_text("".join(f"{json.dumps(line)}\n" for line in (*lines, *held_out)))
+
+    told = called("prepare", "jsonl", "--source", source, "--out", tmp_path / "out").told
+
+    assert (
+        "Official splits: train all other pairs; validation taken out of training by hash of sources; test"
+        in " ".join(told.split())
+    )

@@ -226,5 +226,8 @@ def test_a_report_may_judge_by_another_metric_of_the_results(tmp_path: Path) -> 
     assert called("report", results, "--metric", "chrf", "--out", tmp_path / "by-chrf").status == 0
 
     assert "| system | chrF | BLEU |" in (tmp_path / "by-chrf" / "report.md").read_text()
+    own = "bidibeam.metrics.surface:Chrf"  # as it may have been named where the results were computed
+    assert called("report", results, "--metric", own, "--out", tmp_path / "by-own").status == 0
+    assert "| system | chrF | BLEU |" in (tmp_path / "by-own" / "report.md").read_text()
     said = refused("report", results, "--metric", "wer", "--out", tmp_path / "by-wer")
     assert said.startswith("The results have no 'wer'. They have: bleu, ")

@@ -194,7 +194,7 @@ def test_tuned_settings_are_used_where_no_flag_says_otherwise_and_named_where_us
     scored: Path, tmp_path: Path
 ) -> None:
     options = {"bidis": {"lambda_": 5}, "vbs-tuned": {"word_reward": 1}}
-    tuned = write_lines(tmp_path / "tuned.json", {"format_version": 1, "options": options})
+    tuned = write_lines(tmp_path / "tuned.json", {"format_version": 2, "options": options})
     command = ("rerank", scored, "--tuned", tuned, "--strategy")
 
     call = called(*command, "bidis")
@@ -277,9 +277,10 @@ REFUSED = {
     "{text} --from mbrs": "{text}: flat text does not say how many hypotheses a source has. Say it by "
     "--per-source.",
     "{late} --n-best {out}": "{late}, line 702: source '702' has no reverse hypotheses, and bidia needs "
-    'them; add a list "reverse", or choose another strategy.',
+    'them; add a list "reverse", or choose another strategy, such as "mbr mean".',
     "{regular} --strategy reverse-vbs --n-best {out}": "{regular}, line 1: source '1' has no reverse "
-    'hypotheses, and reverse-vbs needs them; add a list "reverse", or choose another strategy.',
+    'hypotheses, and reverse-vbs needs them; add a list "reverse", or choose another strategy, such as "mbr '
+    'mean".',
     "{regular} --strategy oracle --n-best {out}": "{regular}, line 1: source '1' has no \"reference\", and "
     "oracle chooses by it; add one, or choose another strategy.",
     **{

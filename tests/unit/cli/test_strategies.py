@@ -26,7 +26,7 @@ def tuned(tmp_path: Path) -> Path:
     """Somebody's tuned.json."""
     path = tmp_path / "tuned.json"
     options = {"bidia bleu_t": {"T": 3}, "bidia bleu_t either": {"T": 5.0}}
-    path.write_text(json.dumps({"format_version": 1, "options": options}))
+    path.write_text(json.dumps({"format_version": 2, "options": options}))
     return path
 
 

@@ -15,6 +15,9 @@ from bidibeam.api.tuning import WITHOUT_VECTORS
 from bidibeam.cli import tune
 from bidibeam.data.prepared import PreparedData
 from bidibeam.data.tokenization import Tokenizer
+from bidibeam.errors import SettingsError
+from bidibeam.metrics import METRICS, build_metrics
+from bidibeam.metrics.scoring import check_tunable
 from bidibeam.reporting import plots
 from bidibeam.strategies import tuning
 from bidibeam.strategies.tuning import EXPONENTS, LAMBDAS, PENALTIES, REWARDS
@@ -105,6 +108,13 @@ def test_training_ends_with_a_quick_tune_that_can_be_left_out_and_cannot_do_harm
     recommended = tuned_of(tmp_path / "tuned")["recommended"]
     assert f"Strategy: {recommended} (rec" in called("decode", tmp_path / "tuned", typed="red\n").told
 
+    by_words = train("by-words", "--metric", "wer")
+    assert (by_words.status, tuned_of(tmp_path / "by-words")["metric"].split("|")[0]) == (0, "metric:wer")
+    assert train("by-length", "--metric", "length_ratio").err.startswith(
+        "Error: The metric length_ratio is best near 1, and tuning looks for"
+    )
+    assert not (tmp_path / "by-length").exists()
+
     plain = train("plain", "--no-tune")
     assert (plain.status, "Recommended" in plain.told) == (0, False)
     assert not (tmp_path / "plain" / "tuned.json").exists()
@@ -117,6 +127,19 @@ def test_training_ends_with_a_quick_tune_that_can_be_left_out_and_cannot_do_harm
     assert failed.status == 0
     assert "Note: it could not be found out which strategy serves best (out of memory); `bid" in failed.told
     assert called("decode", tmp_path / "failed", typed="red\n").status == 0
+
+
+@pytest.mark.parametrize("command", ["tune", "train", "reproduce"])
+def test_help_names_the_metrics_that_one_can_tune_by(command: str) -> None:
+    def is_tunable(name: str) -> bool:
+        try:
+            check_tunable(*build_metrics([name], None, None))
+        except SettingsError:
+            return False
+        return True
+
+    names = ", ".join(filter(is_tunable, METRICS.names()))
+    assert f": {names}, or package.module:name" in " ".join(called(command, "--help").out.split())
 
 
 def test_training_ends_with_the_measure_of_its_corpus(tmp_path: Path) -> None:
@@ -282,7 +305,7 @@ def test_no_curves_are_told_of_where_there_are_none(copied_run: Path) -> None:
     ("flags", "message"),
     [
         *(
-            ((name,), f"{name} is there to compare with, and nobody would be recommended it: leave it out.")
+            ((name,), f"{name} is there to compare with, and excluded from recommendation: leave it out.")
             for name in ("oracle", "longest", "random")
         ),
         (("bidia edit tuned",), "The similarity edit has no T to be tuned."),

@@ -353,7 +353,12 @@ FILM, LISTED = {"movie_lines.txt": CORNELL_LINES.decode("latin-1")}, "movie_conv
         (
             "jsonl",
             {"x.jsonl": '{"source": "a", "response": "b", "split": "trial"}'},
-            "(split is 'trial' instead of train, validation or test)",
+            "Line 1 of x.jsonl has the split 'trial', which is none. Write train, validation or test.",
+        ),
+        (
+            "jsonl",
+            {"x.jsonl": '{"source": "a", "response": 5, "split": "test"}'},
+            "Line 1 of x.jsonl cannot be used (response is not a string), and held-out files must",
         ),
         ("e2e", {"train.jsonl": '{"name": "a"}'}, '(not one of lines of {"mr", "refs": [...]})'),
         ("dailydialog", {"train.txt": ""}, "holds no dialogues_train.txt: the corpus 'dailydialog' is read"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +90,6 @@ def test_tokenizers_that_differ_have_a_range_of_ids_each(source: str, target: st
                 data.tokenizer.text(data.tokenizer.tokens(written)),
             )
             assert texts == (example["source"], example["reference"])
-    assert set(data.statistics["positions"]["words"]) <= {*data.tokenizer.tokens(range(4, size))}
 
 
 def test_a_tokenizer_of_sources_goes_with_its_data(tmp_path: Path) -> None:
@@ -212,22 +210,6 @@ def test_dropped_pairs_are_counted_by_reason(tmp_path: Path) -> None:
     assert sum(statistics["pairs"].values()) == 300 * 5 + 2
     assert statistics["lengths"]["before_limits"]["response"]["max"] == 17_843
     assert statistics["lengths"]["after_limits"]["response"]["max"] == 20
-
-
-def test_positions_are_counted_from_both_ends(tmp_path: Path) -> None:
-    turns = [["x", "a b ."], ["x", "a ."]]
-    lines = [json.dumps({"source": s, "response": r, "id": f"{i}"}) for i in range(200) for s, r in turns]
-    (tmp_path / "c.jsonl").write_text("\n".join(lines))
-
-    data = prepare(settings(), tmp_path / "c.jsonl", tmp_path / "out")
-
-    positions = data.statistics["positions"]
-    pairs = len(data.split("train"))
-    assert positions["words"] == [".", "a", "b"]
-    assert positions["counts"] == [pairs, pairs, pairs // 2]
-    assert positions["responses_at_least_this_long"][:4] == [pairs, pairs, pairs // 2, 0]
-    assert positions["from_left"][:3] == [[0, pairs, 0], [pairs // 2, 0, pairs // 2], [pairs // 2, 0, 0]]
-    assert positions["from_right"][:3] == [[pairs, 0, 0], [0, pairs // 2, pairs // 2], [0, pairs // 2, 0]]
 
 
 def test_prepared_data_is_replaced_on_demand_and_other_files_stay(tmp_path: Path) -> None:

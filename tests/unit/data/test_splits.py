@@ -272,7 +272,11 @@ def test_sources_that_training_knows_are_counted(tmp_path: Path) -> None:
     [
         (
             {"test_a": number(2, "milk"), "test_b": number(5)},
-            r"^Every source of the test set 'test_b' \(5\) stands in training too, so it measures nothing",
+            r"^Every source of the test set 'test_b' \(5\) also occurs in training, so it measures nothing",
+        ),
+        (
+            {"train_b": [("tea", "milk", "1"), ("milk", "tea", "1")], "test": [("Tea", "milk", "2")]},
+            r"^Every pair of the test set 'test' \(1\) also occurs in training, so it measures nothing",
         ),
         (
             {"test": []},
@@ -293,11 +297,11 @@ def test_splits_of_which_no_data_can_be_made(
     assert not (tmp_path / "out").exists()
 
 
-def test_a_test_set_of_conversations_may_stand_in_training(tmp_path: Path) -> None:
+def test_a_test_set_of_conversations_may_stand_in_training_but_for_one_pair(tmp_path: Path) -> None:
     pairs = [(*pair, f"c{place}") for place, pair in enumerate(number(50))]
-    write_tsv(tmp_path / "c", train=pairs, test=pairs[:3])
+    write_tsv(tmp_path / "c", train=pairs, test=[*pairs[:3], ("tea 0 ?", "no", "d")])
 
-    assert make(tmp_path).statistics["leaks"]["test"] == {"shared": 3, "items": 3, "compared": "pairs"}
+    assert make(tmp_path).statistics["leaks"]["test"] == {"shared": 3, "items": 4, "compared": "pairs"}
 
 
 @pytest.mark.parametrize(

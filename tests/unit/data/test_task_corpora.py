@@ -113,9 +113,7 @@ def test_what_is_measured_on_must_be_whole(tmp_path: Path) -> None:
     (tmp_path / "train.tsv").write_text("".join(f"s{number}\tr{number}\n" for number in range(200)))
     (tmp_path / "dev.tsv").write_text("x\ty\n")
     (tmp_path / "test.tsv").write_text("z\tw\nalone\n")
-    told = (
-        r"^Line 2 of test\.tsv cannot be used \(1 fields instead of 2 or 3\), and what is measured on must be"
-    )
+    told = r"^Line 2 of test\.tsv cannot be used \(1 fields instead of 2 or 3\), and held-out files must be"
     with pytest.raises(CorpusError, match=told):
         list(CORPORA.create("tsv").read(tmp_path))
 
@@ -125,6 +123,19 @@ def test_what_is_measured_on_must_be_whole(tmp_path: Path) -> None:
     ):
         prepare(PrepareSettings("tsv"), tmp_path, tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_data_prepared_from_python_have_what_suits_their_corpus_and_what_is_given(tmp_path: Path) -> None:
+    for split, words in (("train", "ab"), ("dev", "c"), ("test", "d")):
+        (tmp_path / f"{split}.tsv").write_text("".join(f"{word.upper()}{word}\tAH0 B\n" for word in words))
+    given = PrepareSettings.for_corpus("cmudict", max_response_length=20, target_tokenizer=None)
+
+    data = prepare(PrepareSettings.for_corpus("cmudict"), tmp_path, tmp_path / "data")
+
+    kinds = (data.source_tokenizer.kind, data.tokenizer.kind)
+    assert (kinds, data.info["settings"]["max_response_length"]) == (("char", "word"), 40)
+    assert data.tokenizer.text(["AH0", "B"]) == "AH0 B"
+    assert (given.cased, given.max_response_length, given.target_tokenizer) == (True, 20, None)
 
 
 def make_bitext(folder: Path, **files: str) -> Path:

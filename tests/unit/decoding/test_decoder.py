@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
+from bidibeam import load, load_decoder
 from bidibeam.decoding.decoder import Decoder, Ranker
 from bidibeam.errors import ScorerError, SimilarityError
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest, Ranking
@@ -40,6 +42,13 @@ class Listed:
 
 
 LISTED = NBest((hypothesis("worse", -2.0), hypothesis("better", -1.0)))
+
+
+def test_a_decoder_shows_its_signature_and_no_weights(toy_run: Path) -> None:
+    decoder = load_decoder(load(toy_run), "vbs")
+
+    assert repr(decoder) == f"<Decoder {decoder.signature}>"
+    assert "strategy:vbs|" in repr(decoder)
 
 
 def test_a_decoder_streams_batch_by_batch() -> None:

@@ -125,5 +125,5 @@ def random_evidence(sources: int = 30, *, seed: int = 0, whole: bool = False, **
 def evidence_of(
     systems: Mapping[str, Mapping[int, System]], *, space: WordVectors | None = SPACE, **settings: Any
 ) -> Evidence:
-    settings = {"max_length": MAX_LENGTH, "tuned": {4: TUNED, 8: TUNED}, **settings}
+    settings = {"max_length": MAX_LENGTH, **settings}
     return Evidence(systems, load_vectors=None if space is None else lambda: space, **settings)

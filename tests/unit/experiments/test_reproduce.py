@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from bidibeam.data.prepared import PreparedData
-from bidibeam.errors import RunError, SettingsError
+from bidibeam.errors import RunError, SettingsError, UnknownNameError
 from bidibeam.experiments import reproduce
 from bidibeam.experiments.plan import GivenModel, Plan, read_beams
 from bidibeam.experiments.reproduce import Experiment, find_unserved
@@ -361,5 +361,28 @@ def test_a_control_of_other_data_is_noted(
         return made.progress.notes  # type: ignore[attr-defined, no-any-return]
 
     (told,) = notes(other)
-    assert told.startswith(f"{other} was trained on other data (fingerprint 0123, not ")
+    assert told.startswith("The control other was trained on other data (fingerprint 0123, not ")
     assert notes(unsure_run) == []
+
+
+def test_a_control_of_the_same_weights_is_refused_before_anything_runs(
+    toy_run: Path, toy_data: PreparedData, tmp_path: Path
+) -> None:
+    with pytest.raises(SettingsError, match=r"^The control .* has the same weights as .*: give one that was"):
+        Experiment.create(
+            tmp_path / "out",
+            "demo",
+            model=GivenModel(str(toy_run)),
+            data=toy_data.path,
+            control=GivenModel(str(copied(toy_run, tmp_path / "copy"))),
+        )
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_similarity_that_cannot_be_imported_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    systems = 'systems=[vbs,"bidia no_such_module:it"]'
+    made = Experiment.create(tmp_path / "out", "demo", corpus="chitchat", overrides=[systems])
+
+    with pytest.raises(UnknownNameError, match="The similarity 'no_such_module:it' cannot be imported"):
+        made.run()
+    assert not (tmp_path / "out").exists()

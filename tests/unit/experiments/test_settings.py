@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from bidibeam.evaluation.systems import SYSTEMS
 from bidibeam.experiments.settings import ExperimentSettings, resolve_experiment, stamp_settings
 from bidibeam.metrics import DEFAULT_METRICS, build_metric
 from bidibeam.metrics.bleu import CorpusBleu
+from bidibeam.metrics.scoring import score
 from bidibeam.search.settings import SearchSettings
 from bidibeam.strategies.settings import DEFAULT_SYSTEM
 
@@ -38,6 +40,20 @@ def test_layers_overrule_each_other_in_order(tmp_path: Path) -> None:
     assert settings.beam_sizes == (2, 4)
     assert settings.search_with(4).max_length == 12
     assert settings.search_with(4).beam_size == settings.largest == 4
+
+
+def test_a_users_metric_goes_to_other_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "from bidibeam.metrics.custom import per_reply\n\n\n@per_reply()\ndef size(reply, references):\n"
+    (tmp_path / "sizes_of_replies.py").write_text(f"{text}    return float(len(reply))\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    settings = resolve_experiment(preset="demo", overrides=["metric=sizes_of_replies:size"])
+    assert settings.metrics[0].name == "size"
+
+    there = pickle.loads(pickle.dumps(settings))
+
+    assert there == settings
+    (metric, *_) = there.metrics
+    assert score(metric, metric.statistics(["abc", "a"], [["x"], ["y"]])) == 2.0
 
 
 def test_search_options_are_stamped_only_where_they_are_used() -> None:

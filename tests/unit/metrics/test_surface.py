@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
 import pytest
 import sacrebleu
@@ -50,40 +48,34 @@ def test_chrf_equals_the_arithmetic() -> None:
 @given(
     st.lists(st.lists(st.sampled_from("abcd"), max_size=6), min_size=1, max_size=5),
     st.integers(1, 3),
-    st.sampled_from(["words", "ngrams"]),
 )
-def test_distinct_equals_the_obvious_count(
-    replies: list[list[str]], order: int, per: Literal["words", "ngrams"]
-) -> None:
+def test_distinct_equals_the_obvious_count(replies: list[list[str]], order: int) -> None:
     grams = [
         "-".join(reply[start : start + order])
         for reply in replies
         for start in range(len(reply))
         if start + order <= len(reply)
     ]
-    size = sum(len(reply) for reply in replies) if per == "words" else len(grams)
-    metric = Distinct(order, per)
+    size = sum(len(reply) for reply in replies)
+    metric = Distinct(order)
 
     value = metric.score(list(map(" ".join, replies)), [("",)] * len(replies))
 
     assert value * size == pytest.approx(len(set(grams)))
-    assert f"order:{order}|per:{per}" in str(metric.signature)
+    assert f"order:{order}|per:words" in str(metric.signature)
     assert metric.name == f"distinct-{order}"
 
 
 def test_the_paper_divides_pairs_by_words() -> None:
-    reply = "No no no, yes"  # three different words, three different pairs, four pairs, five words
+    reply = "No no no, yes"  # three different words, three different pairs, five words
 
     assert distinct_1().score([reply], [("",)]) == 3 / 5
     assert distinct_2().score([reply], [("",)]) == 3 / 5
-    assert Distinct(2, per="ngrams").score([reply], [("",)]) == 3 / 4
 
 
-def test_another_order_or_divisor_is_refused() -> None:
+def test_another_order_is_refused() -> None:
     with pytest.raises(SettingsError, match=r"^distinct-n counts n-grams of at least one word, not of 0\.$"):
         Distinct(0)
-    with pytest.raises(SettingsError, match=r"^distinct-n divides by 'words' or by 'ngrams', not by 'line"):
-        Distinct(1, "lines")  # type: ignore[arg-type]
 
 
 def test_the_length_ratio_is_all_words_written_over_all_words_wanted() -> None:

@@ -131,6 +131,17 @@ def test_at_one_beam_size_systems_stand_in_order_and_what_is_far_off_has_its_num
     assert faces.index("white") == 1
 
 
+def test_what_lies_within_the_bars_of_others_is_drawn_where_it_is() -> None:
+    values = {"bidia": (64.7, 3.0), "bidis": (64.0, 2.0), "reverse-vbs": (63.6, 6.0), "mbr bleu": (58.2, 0.5)}
+    series = [Series(name, [50], [value], [spread]) for name, (value, spread) in values.items()]
+
+    figure = draw_ranked(series, "BLEU", lower_is_better=False)
+
+    (axes,) = axes_of(figure)
+    assert [line.get_xdata()[0] for line in axes.lines] == [64.7, 64.0, 63.6, 58.2]
+    assert "58.2" not in words(figure)
+
+
 def test_headroom_is_in_per_cent_and_one_bad_system_does_not_flatten_the_others() -> None:
     lines = [Series("bidia bleu_t", [2, 50], [0.2, 0.25]), Series("vbs", [2, 50], [-9.0, -0.5])]
 

@@ -8,11 +8,13 @@ from typing import Any
 from rich.console import Console, RenderableType
 
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest, Ranked
+from bidibeam.reporting.blocks import make_table, number_columns, text_columns
 from bidibeam.reporting.tables import (
     NumbersTable,
     beams_table,
     hypotheses_table,
     metadata_table,
+    numbers_tables,
     samples_panel,
     values_table,
 )
@@ -64,6 +66,25 @@ def test_what_belongs_together_stays_together_while_it_can() -> None:
     ):
         rows = [row.split() for row in printed(table, width)]
         assert [row for row in rows if {*row} & {"one", "two", "three", "four", "five"}] == headers
+
+
+def test_a_table_of_a_report_names_its_rows_by_its_texts_and_neither_names_nor_numbers_are_cut() -> None:
+    columns = [*text_columns("system", ""), *number_columns("N_B")]
+    columns += [*number_columns("95 % interval", "p, largest", group="gain"), *text_columns("why")]
+    rows = [
+        ["vbs-tuned", "", 5, "-1.50 to +2.50", 0.25, "so"],
+        ["bidia", "T", 50, "-0.50 to +0.50", "1", "so"],
+    ]
+
+    one, other = numbers_tables(make_table("Diversity", columns, rows))
+
+    assert printed(one)[0].strip() == "Diversity"
+    assert [line.split() for line in printed(one)[3:]] == [["vbs-tuned", "5"], ["bidia,", "T", "50"]]
+    for width in (30, 38):
+        told = printed(other, width)
+        assert told[0].strip() == "gain"
+        assert {"vbs-tuned", "bidia,", "T"} <= {*" ".join(told).split()}
+        assert all(sum(str(row[3]) in line for line in told) == 1 for row in rows)
 
 
 def sample(source: str, reply: str, reference: str | None = None) -> dict[str, Any]:
@@ -146,10 +167,11 @@ def test_a_winner_far_down_is_shown_beside_the_first() -> None:
     beams = Beams("1", "hi", regular=beam(*texts), reverse=beam(*texts))
     winners = {"bleu_t": winner(beams, Direction.REGULAR, 24, 29)}
 
-    left, right = columns(printed(beams_table("Two beams", beams, winners, rows=2)))
+    left, right = columns(printed(beams_table("Two beams", beams, winners)))
 
-    assert left == ["1 text 1", "2 text 2", "25 text 25 ◀ bleu_t"]
-    assert right == ["1 text 1", "2 text 2", "30 text 30 ◀ bleu_t"]
+    first = [f"{number} text {number}" for number in range(1, 9)]
+    assert left == [*first, "25 text 25 ◀ bleu_t"]
+    assert right == [*first, "30 text 30 ◀ bleu_t"]
     alone = Beams("1", "hi", regular=beam("one"))
     lines = printed(beams_table("One beam", alone, {"vbs": winner(alone, Direction.REGULAR, 0, None)}))
     assert columns(lines) == (["1 one ◀ vbs"], [])

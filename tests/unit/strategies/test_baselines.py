@@ -138,9 +138,7 @@ def test_the_oracle_takes_any_reference_and_any_metric_of_single_replies() -> No
 
 
 def test_an_oracle_by_what_it_cannot_choose_by_is_refused() -> None:
-    with pytest.raises(
-        SettingsError, match=r"^The oracle chooses by a metric of single replies, and distinct-1 "
-    ):
+    with pytest.raises(SettingsError, match=r"^The oracle needs a per-reply metric, and distinct-1 is "):
         Oracle("distinct-1")
     with pytest.raises(UnknownNameError, match=r"^Unknown metric 'blue'\. Did you mean 'bleu'\?"):
         Oracle("blue")

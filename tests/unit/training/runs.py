@@ -20,7 +20,7 @@ from tests.conftest import TINY_MODEL
 QUICK = TrainingSettings(
     epochs=2, batch_size=64, learning_rate=0.01, save_every=4, log_every=3, tensorboard=False
 )
-TRAIN = {"initialise", "vectors", "resume", "observer"}
+TRAIN = {"vectors", "resume", "observer"}
 """Arguments of `train`; others are settings."""
 
 

@@ -8,13 +8,14 @@ from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import torch
 
 from bidibeam.data.prepared import PreparedData
 from bidibeam.errors import RunError, SettingsError, TrainingError
-from bidibeam.models.gru.network import BidirectionalModel
+from bidibeam.models.networks import create_network
 from bidibeam.training import state
 from bidibeam.training.logs import TrainingObserver, read_metrics
 from bidibeam.training.loop import shard_batches
@@ -41,8 +42,13 @@ class Spoiler(TrainingObserver):
         self.network: Any = None
         self.poison_at = poison_at
 
-    def grab(self, network: BidirectionalModel) -> None:
-        self.network = network
+    def train(self, data: PreparedData, run: Path, **settings: Any) -> state.Position:
+        def create(*arguments: Any) -> Any:
+            self.network = create_network(*arguments)
+            return self.network
+
+        with patch("bidibeam.training.train.create_network", create):
+            return train_toy(data, run, observer=self, **settings)
 
     def on_step(self, *, step: int) -> None:
         if step == self.poison_at:
@@ -55,9 +61,8 @@ class Spoiler(TrainingObserver):
 def test_a_loss_that_is_not_finite_stops_and_keeps_the_last_good_checkpoint(
     toy_data: PreparedData, tmp_path: Path
 ) -> None:
-    spoiler = Spoiler(poison_at=6)
     with pytest.raises(TrainingError, match=r"not finite by step 8 .*last good checkpoint is step-00000004"):
-        train_toy(toy_data, tmp_path / "run", initialise=spoiler.grab, observer=spoiler)
+        Spoiler(poison_at=6).train(toy_data, tmp_path / "run")
     with pytest.raises(TrainingError, match=r"not finite .*lower learning_rate"):
         train_toy(toy_data, tmp_path / "far", learning_rate=1e30)
 
@@ -67,8 +72,7 @@ def test_a_loss_that_is_not_finite_stops_and_keeps_the_last_good_checkpoint(
 
 def train_spoiled(data: PreparedData, run: Path, **settings: Any) -> state.Position:
     """Hardly trains, and gets worse by every evaluation."""
-    spoiler = Spoiler()
-    return train_toy(data, run, learning_rate=1e-6, initialise=spoiler.grab, observer=spoiler, **settings)
+    return Spoiler().train(data, run, learning_rate=1e-6, **settings)
 
 
 def test_early_stopping_plateau_and_best_weights(toy_data: PreparedData, tmp_path: Path) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, Literal
+
 from bidibeam.data.corpora.files import CorpusReader
 from bidibeam.registry import Registry
 
@@ -23,3 +26,8 @@ CORPORA: Registry[CorpusReader] = Registry(
         "dailydialog": "bidibeam.data.corpora.dailydialog:DailyDialogReader",
     },
 )
+
+
+def find_defaults(corpus: str, kind: Literal["suits", "measure"]) -> Mapping[str, Any]:
+    """Returns the settings that a corpus' reader brings; none if it is not installed here."""
+    return getattr(CORPORA.get(corpus), kind, {}) if corpus in CORPORA.names() else {}

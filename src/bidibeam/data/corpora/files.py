@@ -123,8 +123,8 @@ class LineErrors:
         """Counts a line, already read, as unusable; a held-out split must be whole, and is refused."""
         if line.split not in ("", "train"):
             raise CorpusError(
-                f"Line {line.number} of {line.file} cannot be used ({reason}), and what is measured on must "
-                "be whole: mend it, or take it out."
+                f"Line {line.number} of {line.file} cannot be used ({reason}), and held-out files must be "
+                "complete: fix or remove the line."
             )
         self.bad += 1
         if not self.first:

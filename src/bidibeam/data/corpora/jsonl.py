@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from bidibeam.data.conversations import Conversation, Utterance
 from bidibeam.data.corpora.files import CorpusReader, hash_texts, make_pair, missing_references
 from bidibeam.data.splits import find_split
+from bidibeam.errors import CorpusError
 from bidibeam.files import parse_json
 
 if TYPE_CHECKING:
@@ -38,26 +39,28 @@ class JsonlReader(CorpusReader):
     def read(self, source: Path | None) -> Iterator[Conversation]:
         """Yields conversations from `source`: a file, plain, .gz or .xz, or a folder or archive of them."""
         for line in self.read_lines(source, ".jsonl"):
-            split = line.split
             try:
                 fields = _parse_object(line.text)
-                split = self._read_split(fields, line)
+                line = replace(line, split=self._read_split(fields, line))
                 conversation = self._parse(fields)
             except _MissingReferencesError as error:
-                if split not in ("", "train"):
+                if line.split not in ("", "train"):
                     raise missing_references(line, str(error)) from error
                 self.line_errors.reject(line, str(error))
             except (ValueError, TypeError) as error:
                 self.line_errors.reject(line, str(error))
             else:
-                yield replace(conversation, split=split)
+                yield replace(conversation, split=line.split)
 
     def _read_split(self, fields: dict[str, Any], line: Line) -> str:
         if fields.get("split") is None:
             return line.split
         split = find_split(_check_string(fields["split"], "split"))
-        if not split:
-            raise ValueError(f"split is {fields['split']!r} instead of train, validation or test")
+        if not split:  # the line may be one of those that are measured on
+            raise CorpusError(
+                f"Line {line.number} of {line.file} has the split {fields['split']!r}, which is none. Write "
+                "train, validation or test."
+            )
         if line.file not in self.splits.setdefault(split, []):
             self.splits[split].append(line.file)
         return split

@@ -97,6 +97,12 @@ def create_format(format_name: str, settings: Mapping[str, Any]) -> Format:
     return FORMATS.create(format_name, **{key: value for key, value in settings.items() if key in known})
 
 
+def recognise_format(source: LineSource) -> str | None:
+    """The one format that a file's first lines can be of; None where they may be anything."""
+    first = open_lines(source).peek(PEEKED)
+    return next((name for name in FORMATS.names() if _class_of(name).looks_like(first)), None)
+
+
 def detect_format(source: LineSource, *, has_count: bool = False) -> str:
     """The name of the format that a file is in.
 
@@ -105,9 +111,9 @@ def detect_format(source: LineSource, *, has_count: bool = False) -> str:
     `Lines` can be read from their beginning afterwards.
     """
     lines = open_lines(source)
-    first = lines.peek(PEEKED)
+    first, recognised = lines.peek(PEEKED), recognise_format(lines)
     candidates = [
-        *(name for name in FORMATS.names() if _class_of(name).looks_like(first)),
+        *([] if recognised is None else [recognised]),
         *(name for name in _formats_by_ending(lines.name) if has_count or name != "mbrs"),
         *(["jsonl"] if not first or first[0].lstrip().startswith("{") else []),
         *(["mbrs"] if has_count else []),

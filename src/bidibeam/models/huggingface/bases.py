@@ -54,9 +54,6 @@ if TYPE_CHECKING:
     from bidibeam.data.prepared import PreparedData
 
 
-"""Layers are made one by one, so that a number without end would take time without end."""
-
-
 @dataclass(frozen=True, slots=True)
 class Base:
     """A model to train, and its tokenizer.
