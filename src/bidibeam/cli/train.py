@@ -138,6 +138,10 @@ def train(
         with TrainingProgress() as progress:
             train_run(pairs, run, settings, vectors=vectors, resume=resume, observer=progress, note=show)
         model = f"{run}, or bidibeam tune {run}"
+    if "RANK" in os.environ:  # a launcher's process: what it shares ends before Python, or gloo may crash
+        from accelerate import PartialState
+
+        PartialState().destroy_process_group()
     if os.environ.get("RANK", "0") == "0":  # of several processes only the first says it
         if is_tuned:
             tune_quickly(run, pairs, measure)
