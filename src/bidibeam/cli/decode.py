@@ -138,7 +138,7 @@ class _Summary:
         """Prints the notes."""
         note_unknown(self.unknown, "sources")
         if len(self.first) >= ENOUGH:
-            note_length([strategy], self.first)
+            note_length([strategy], self.first, flag="--similarity-option max_length=N")
         if cut_off := self.is_finished[False]:
             total, limit = self.is_finished.total(), settings.max_length
             note(f"{cut_off:,} of {total:,} hypotheses were cut off at --max-length {limit}.")

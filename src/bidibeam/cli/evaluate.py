@@ -139,6 +139,7 @@ def evaluate(
     bidibeam train data --out other --seed 1 && bidibeam evaluate beams.jsonl --strategy bidis --control other
     """  # noqa: D301
     from bidibeam.evaluation.evaluate import evaluate_systems
+    from bidibeam.evaluation.systems import CONTROL
     from bidibeam.metrics.resampling import Resampling
 
     wanted = inputs.build_metrics(metrics or DEFAULT_METRICS, tokenize, lowercase)
@@ -151,7 +152,7 @@ def evaluate(
     names = _name_systems(files, [" ".join(name.split()) for name in strategies])
     controlled = _find_controlled(settings) if control is not None else []
     of_names = zip(names, cycle(settings), strict=False)  # each file has a system of each strategy
-    controls = [f"{name} control" for name, (each, _) in of_names if each in controlled]
+    controls = [f"{name}{CONTROL}" for name, (each, _) in of_names if each in controlled]
     against = _find_baselines(baselines, names, controls)
     check_not_input(out_file, [*(file for _, file in files), references_file])
     replies = _read_replies([file for _, file in files], references_file, needs_lists=bool(strategies))

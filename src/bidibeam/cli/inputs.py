@@ -199,8 +199,13 @@ def word_vectors(path: Path | None, lists: Iterable[Beams]) -> Callable[[], Word
     return read
 
 
-def note_length(strategies: Iterable[Strategy], lists: Iterable[Beams]) -> None:
-    """Say whose T decides more than agreement does: for whom most replies would be others without it."""
+def note_length(
+    strategies: Iterable[Strategy], lists: Iterable[Beams], *, flag: str = "--max-length"
+) -> None:
+    """Say whose T decides more than agreement does: for whom most replies would be others without it.
+
+    The command sets T by `flag`.
+    """
     from bidibeam.decoding.explaining import system_of
     from bidibeam.strategies.ranking import choose
 
@@ -217,7 +222,7 @@ def note_length(strategies: Iterable[Strategy], lists: Iterable[Beams]) -> None:
     if told:
         note(
             f"of {format_count(len(some), 'reply', 'replies')}, {', '.join(told)} would be others without T: "
-            "length decides more than agreement. Try another --max-length, or a similarity without T: bleu, "
+            f"length decides more than agreement. Try another T by {flag}, or a similarity without T: bleu, "
             "wmd, token_f1, edit."
         )
 

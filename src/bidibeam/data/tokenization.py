@@ -127,10 +127,15 @@ class Tokenizer:
                 f"The id {error.args[0]} is outside the vocabulary of {self.vocabulary_size} tokens."
             ) from None
 
+    def get_vocab(self) -> dict[str, int]:
+        """Returns the id of every token, as the tokenizers of transformers do."""
+        vocabulary: dict[str, int] = self._backend.get_vocab()
+        return vocabulary
+
     @cached_property
     def _vocabulary(self) -> dict[int, str]:
         """Token by id: asking the backend for each costs ten times as much."""
-        return {index: token for token, index in self._backend.get_vocab().items()}
+        return {index: token for token, index in self.get_vocab().items()}
 
     def text(self, tokens: Sequence[str]) -> str:
         """Writes tokens as a person would.

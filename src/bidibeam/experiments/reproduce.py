@@ -34,6 +34,7 @@ from bidibeam.files import write_json
 from bidibeam.metrics import DEFAULT_METRIC
 from bidibeam.models.base import Model
 from bidibeam.models.checkpoint import find_device
+from bidibeam.models.control import ControlModel, check_control_tokens
 from bidibeam.reporting.report import FIGURES, REPORT_FILES, write_report
 from bidibeam.reporting.results import RESULTS_FILE
 from bidibeam.scores import recorded
@@ -71,8 +72,9 @@ class Experiment(Plan):
         arguments of `Experiment`; data that are prepared already say what they are themselves. Raises
         BidibeamError if the model cannot be loaded or serves no system.
         """
-        if control is not None:
-            control = control.identified_by(control.load("cpu"))
+        second = None if control is None else control.load("cpu")
+        if control is not None and second is not None:
+            control = control.identified_by(second)
         options["control"] = control
         layers: dict[str, Any] = {"corpus": corpus, "config": config, "overrides": overrides}
         if options.get("data") is not None:
@@ -88,11 +90,8 @@ class Experiment(Plan):
         if not systems:
             raise SettingsError(f"{model.name} serves none of the systems: {' '.join(missing.values())}")
         given = model.identified_by(loaded)
-        if control is not None and control.weights == given.weights:
-            raise SettingsError(
-                f"The control {control.name} has the same weights as {model.name}: give one that was trained "
-                "with another seed."
-            )
+        if second is not None:
+            ControlModel(loaded, second)  # which refuses what is no control
         settings = replace(settings, systems=systems)
         return cls(folder, settings, preset=preset, given=given, missing=missing, **options)
 
@@ -131,9 +130,16 @@ class Experiment(Plan):
                     f"No reader of {corpus} is installed here, which could say how it is measured: systems "
                     f"are judged by {DEFAULT_METRIC}. Name another by `metric`."
                 )
+        self._check_control()
+        return run_stages(self.folder, self.stages(), self.progress)
+
+    def _check_control(self) -> None:
+        """Refuses a control with other tokens than the data have, and notes one of other data."""
+        data = self.data_folder / INFO
+        if self.control is not None and self.given is None and data.is_file():
+            check_control_tokens(PreparedData.open(self.data_folder).tokenizer, self.control.load("cpu"))
         if self.control_caveat:
             self.progress.note(self.control_caveat)
-        return run_stages(self.folder, self.stages(), self.progress)
 
     @property
     def control_caveat(self) -> str:
@@ -249,8 +255,8 @@ class Experiment(Plan):
             with self.progress.show_preparation() as progress:
                 data = prepare(settings, self.source, folder, overwrite=True, progress=progress)
             self.progress.show_data(data)
-            if self.given is None and self.control_caveat:  # else it was known before
-                self.progress.note(self.control_caveat)
+            if self.given is None:  # else it was known before
+                self._check_control()
 
         identity = identify_content(*(folder / name for name in (INFO, *HELD_OUT.values())))
         if self.data is not None:

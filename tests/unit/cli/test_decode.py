@@ -326,5 +326,6 @@ def test_a_note_says_when_t_decides_more_than_agreement(tmp_path: Path) -> None:
     long, fitting = (called(*call, f"max_length={length}").told for length in (60, 1))
 
     assert "by bidia bleu_t (T 60) would be others without T: length decides more than agreement" in long
+    assert "Try another T by --similarity-option max_length=N" in long  # --max-length is of the search
     assert "without T" not in fitting
     assert "without T" not in called("decode", few, *call[2:], "max_length=60").told  # on so few

@@ -365,6 +365,27 @@ def test_a_control_of_other_data_is_noted(
     assert notes(unsure_run) == []
 
 
+@pytest.mark.parametrize("trains", [False, True])
+def test_a_control_of_other_tokens_is_refused_before_anything_is_trained(
+    trains: bool, toy_run: Path, toy_data: PreparedData, unsure_run: Path, tmp_path: Path
+) -> None:
+    """As many tokens, and two of them changed places: ids mean other words, and nothing else tells."""
+    other = copied(unsure_run, tmp_path / "other")
+    tokenizer = (other / "tokenizer.json").read_text()
+    swapped = tokenizer.replace('"red":', '"?":').replace('"cat":', '"red":').replace('"?":', '"cat":')
+    (other / "tokenizer.json").write_text(swapped)
+    given = None if trains else GivenModel(str(toy_run))
+    control = GivenModel(str(other))
+
+    with pytest.raises(
+        SettingsError, match=r"^The control other has other tokens: the token '(red|cat)' has id"
+    ):
+        Experiment.create(
+            tmp_path / "out", "demo", model=given, data=toy_data.path, control=control, progress=Notes()
+        ).run()
+    assert not (tmp_path / "out" / "seed-0").exists()
+
+
 def test_a_control_of_the_same_weights_is_refused_before_anything_runs(
     toy_run: Path, toy_data: PreparedData, tmp_path: Path
 ) -> None:

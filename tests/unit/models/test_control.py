@@ -62,11 +62,9 @@ def test_a_strategy_of_both_ends_adds_up_what_both_networks_say() -> None:
 
 
 def test_what_is_no_control_is_refused() -> None:
-    def encode(text: str) -> list[int]:
-        return [4] * len(text)
-
-    with pytest.raises(SettingsError, match="do not have the same tokens: train the control on the same"):
-        ControlModel(model_of(1), model_of(2, encode=encode)).check_shared_tokens()
+    message = r"^The control function has other tokens: 6 in place of 5. Train it on the same prepared data"
+    with pytest.raises(SettingsError, match=message):
+        ControlModel(model_of(1), model_of(2, vocabulary_size=6))
 
     class Known(FunctionModel):
         fingerprint = "abc"
@@ -78,6 +76,6 @@ def test_what_is_no_control_is_refused() -> None:
         }
     )
     with pytest.raises(
-        SettingsError, match=r"the same weights as .*: give a control that was trained with another"
+        SettingsError, match=r"has the same weights as .*: give one that was trained with another"
     ):
         ControlModel(known, known)

@@ -237,21 +237,26 @@ def _find_differences(regular: Any, reverse: Any, tokenizers: tuple[Any, Any]) -
 
 def check_same_tokens(first: Any, second: Any) -> None:
     """Refuse two tokenizers that do not give every token the same id: scores of ids would mean nothing."""
-    ours, theirs, difference = first.get_vocab(), second.get_vocab(), None
-    if ours != theirs:
-        token, _ = min(ours.items() ^ theirs.items(), key=lambda item: (item[1], item[0]))
-        one, other = ("no id" if token not in known else f"id {known[token]}" for known in (ours, theirs))
-        difference = f"the token {token!r} has {one} in one and {other} in the other"
-    for name in SPECIAL if difference is None else ():
-        ids = [getattr(tokenizer, name, None) for tokenizer in (first, second)]
-        if ids[0] != ids[1]:
-            difference = difference or f"{name} is {ids[0]} in one and {ids[1]} in the other"
-    if difference is not None:
+    if (difference := compare_tokens(first, second)) is not None:
         raise SettingsError(
             f"The two models have different tokenizers: {difference}. Scoring each other's tokens needs the "
             "same vocabulary; use a strategy that compares texts, such as bidia, or train the second model "
             "with the tokenizer of the first."
         )
+
+
+def compare_tokens(first: Any, second: Any) -> str | None:
+    """Returns the first difference between the ids of two tokenizers, in words; None if there is none."""
+    ours, theirs = first.get_vocab(), second.get_vocab()
+    if ours != theirs:
+        token, _ = min(ours.items() ^ theirs.items(), key=lambda item: (item[1], item[0]))
+        one, other = ("no id" if token not in known else f"id {known[token]}" for known in (ours, theirs))
+        return f"the token {token!r} has {one} in one and {other} in the other"
+    for name in SPECIAL:
+        ids = [getattr(tokenizer, name) for tokenizer in (first, second) if hasattr(tokenizer, name)]
+        if len(set(ids)) > 1:
+            return f"{name} is {ids[0]} in one and {ids[1]} in the other"
+    return None
 
 
 def find_rope_types(config: Any) -> set[str]:
