@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bidibeam._version import __version__
-from bidibeam.data.prepared import PreparedData
+from bidibeam.data.prepared import HELD_OUT, INFO, PreparedData
 from bidibeam.experiments.settings import ExperimentSettings
 from bidibeam.experiments.stages import ExperimentObserver, hash_content
 from bidibeam.files import parse_json, reading
@@ -78,6 +78,11 @@ class Plan:
     def data_folder(self) -> Path:
         """Where the prepared data are, or will be."""
         return self.data or self.folder / "data"
+
+    @property
+    def data_files(self) -> list[Path]:
+        """The files by which prepared data are known."""
+        return [self.data_folder / name for name in (INFO, *HELD_OUT.values())]
 
     @cached_property
     def systems(self) -> list[StrategySettings]:

@@ -12,7 +12,7 @@ from bidibeam.api.decoders import check_serves
 from bidibeam.config import DEFAULT_ARCHITECTURE
 from bidibeam.data.corpora import CORPORA
 from bidibeam.data.prepare import prepare
-from bidibeam.data.prepared import FILES, HELD_OUT, INFO, PreparedData
+from bidibeam.data.prepared import FILES, INFO, PreparedData
 from bidibeam.errors import BidibeamError, SettingsError
 from bidibeam.evaluation import RESULTS_VERSION
 from bidibeam.evaluation.corpus import analyse_constant, analyse_positions
@@ -258,7 +258,7 @@ class Experiment(Plan):
             if self.given is None:  # else it was known before
                 self._check_control()
 
-        identity = identify_content(*(folder / name for name in (INFO, *HELD_OUT.values())))
+        identity = identify_content(*self.data_files)
         if self.data is not None:
             PreparedData.open(folder)
             return Stage("prepare", {"given": identity()}, (), lambda: None, identity=identity)

@@ -16,11 +16,14 @@ from bidibeam.training.state import NOT_DECISIVE
 
 
 def model_stage(seed: Seed, prepared: Stage) -> Stage:
-    """Returns the stage that trains the model on data that are prepared, or looks at the given one."""
+    """Returns the stage that trains the model on data that are prepared, or looks at the given one.
+
+    What it makes is known by its data too: the stages after it search and measure those.
+    """
     plan, path = seed.plan, seed.file("model")
     if plan.given is not None:
         known = {key: value for key, value in plan.given.metadata.items() if key in ("weights", "dtype")}
-        return json_stage("model", known, path, seed.identify_model)
+        return json_stage("model", known, path, seed.identify_model, after=(prepared,))
     settings = seed.run_settings
     training = stamp_settings(settings.training)
     stamp = {
@@ -30,7 +33,8 @@ def model_stage(seed: Seed, prepared: Stage) -> Stage:
     }
     if settings.architecture != DEFAULT_ARCHITECTURE:
         stamp["architecture"] = settings.architecture
-    name, outputs, identity = f"train seed {seed.number}", (seed.run, path), identify_content(path)
+    name, outputs = f"train seed {seed.number}", (seed.run, path)
+    identity = identify_content(path, *plan.data_files)
     return Stage(name, stamp, outputs, seed.train_model, after=(prepared,), identity=identity)
 
 

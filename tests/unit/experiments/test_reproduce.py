@@ -214,6 +214,27 @@ def test_a_given_model_is_measured_and_nothing_is_trained_or_written_beside_it(
     assert other.stages()[3].settings == {"weights": "other"}
 
 
+def test_other_data_are_searched_and_measured_anew_although_the_weights_are_the_same(
+    given: Experiment, toy_data: PreparedData, tmp_path: Path
+) -> None:
+    data = shutil.copytree(toy_data.path, tmp_path / "data")
+    made = replace(given, data=data)
+    trained = experiment(tmp_path / "trained", data=data)
+    (tmp_path / "trained" / "seed-0").mkdir(parents=True)
+    (tmp_path / "trained" / "seed-0" / "model.json").write_text("{}")
+    first = ran(made)
+    (identity,) = (each.identity for each in trained.stages() if each.name == "train seed 0")
+    assert identity is not None
+    before = identity()
+    assert ran(made) == []
+
+    test = data / "test.jsonl"
+    test.write_text(test.read_text().replace("!", "?", 1))
+
+    assert ran(made) == first
+    assert identity() != before
+
+
 @pytest.mark.usefixtures("undrawn")
 def test_what_is_tuned_and_what_is_scored_tell_of_the_same_references(
     given: Experiment, referenced_data: Path
