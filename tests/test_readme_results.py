@@ -277,10 +277,14 @@ def test_the_figure_has_a_row_for_every_task(tmp_path: Path) -> None:
     figure = runpy.run_path(str(ROOT / "scripts" / "strategy_figure"))
     figure["draw"](tmp_path / "drawn.svg")
 
-    for path in (tmp_path / "drawn.svg", figure["PICTURE"]):
-        text = path.read_text(encoding="utf-8")
-        assert all(", ".join(names) in text for names in SCRIPT["TASKS"].values())
-        assert all(label in text for label, *_ in figure["SYSTEMS"].values())
+    drawn, committed = (
+        path.read_text(encoding="utf-8") for path in (tmp_path / "drawn.svg", figure["PICTURE"])
+    )
+    assert all(", ".join(names) in committed for names in SCRIPT["TASKS"].values())
+    assert all(label in committed for label, *_ in figure["SYSTEMS"].values())
+    marks = [re.findall(r'<use [^>]*x="([\d.-]+)" y="([\d.-]+)"', text) for text in (drawn, committed)]
+    assert len(marks[0]) > 4 * len(SCRIPT["TASKS"])
+    assert marks[0] == marks[1]  # where every gain is drawn
 
 
 def test_a_gru_learns_e2e_only_where_its_embeddings_start_large_enough() -> None:

@@ -14,7 +14,7 @@ from bidibeam.errors import InputError, SettingsError
 from bidibeam.evaluation.systems import BASE
 from bidibeam.hypotheses import Beams, Direction
 from bidibeam.metrics.scoring import check_tunable, ignore_case, sign_references
-from bidibeam.models.base import usual_length
+from bidibeam.models.base import usual_length, writes_capitals
 from bidibeam.strategies.settings import DEFAULT_SYSTEM, TUNED_VBS, StrategySettings, requirements_of
 from bidibeam.strategies.tuning import Tuner, TuningResult
 
@@ -80,11 +80,11 @@ class TuningPlan:
             return cls(alone, (*both, *with_vectors), "the reverse direction too")
         if settings.beam_size < 2:
             kept = tuple(name for name in both if name not in shared)
-            return cls((*alone, *kept), (*shared, *with_vectors), "--beam-size 2 or more")
+            return cls((*alone, *kept), (*shared, *with_vectors), "`beam_size` of 2 or more")
         if vectors is not None or has_word_vectors(model):
             place = next(index for index, name in enumerate(both) if name.startswith("loglinear"))
             return cls((*alone, *both[:place], *with_vectors, *both[place:]))
-        return cls((*alone, *both), with_vectors, "word vectors, --vectors FILE.vec")
+        return cls((*alone, *both), with_vectors, "word vectors, as `vectors`")
 
     def make_generators(
         self, model: Model, settings: SearchSettings
@@ -171,7 +171,7 @@ def open_tuning_data(model: Model, data: Path | None = None) -> PreparedData:
 
 def suit_case(metric: Metric, model: Model) -> Metric:
     """Returns the metric, without regard to case if the model writes no capitals."""
-    return metric if getattr(model.tokenizer, "is_cased", True) else ignore_case(metric)
+    return metric if writes_capitals(model) else ignore_case(metric)
 
 
 def tune_model(

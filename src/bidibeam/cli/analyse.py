@@ -20,6 +20,7 @@ from bidibeam.evaluation import analyse as make_analyses
 from bidibeam.files import write_json
 from bidibeam.hypotheses import Beams
 from bidibeam.interchange.lists import ListReader
+from bidibeam.metrics import DEFAULT_METRIC
 from bidibeam.metrics.scoring import sign_references
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def analyse(
     files: Sequence[str],
     data: Path | None,
     names: Sequence[str],
-    metric: str,
+    metric: str | None,
     tokenize: str | None,
     lowercase: bool,
     out: Path | None,
@@ -122,15 +123,17 @@ def analyse(
     if data is not None:
         if files:
             raise SettingsError("Give either lists or --data: what --data is enough for needs no lists.")
-        _analyse_data(data, names, inputs.build_metrics([metric], tokenize, lowercase)[0], out)
+        _analyse_data(data, names, (metric, tokenize, lowercase), out)
     elif files:
-        (judge,) = inputs.build_metrics([metric], tokenize, lowercase)
+        (judge,) = inputs.build_metrics([metric or DEFAULT_METRIC], tokenize, lowercase)
         _analyse_lists(files, names, metric=judge, out=out, **flags)
     else:
         raise click.UsageError("Give lists, NBEST.jsonl..., or prepared data with --data.")
 
 
-def _analyse_data(path: Path, names: Sequence[str], metric: Metric, out: Path | None) -> None:
+def _analyse_data(
+    path: Path, names: Sequence[str], judge: tuple[str | None, str | None, bool], out: Path | None
+) -> None:
     """Analyse prepared data, each analysis to a file that `bidibeam report` reads."""
     from bidibeam.data.prepared import PreparedData
     from bidibeam.evaluation.corpus import CORPUS_ANALYSES
@@ -140,6 +143,7 @@ def _analyse_data(path: Path, names: Sequence[str], metric: Metric, out: Path | 
             known = ", ".join(CORPUS_ANALYSES)
             raise UnknownNameError(f"There is no analysis {name!r} of prepared data. Choose one of: {known}.")
     data = PreparedData.open(path)
+    metric = inputs.find_measure(data, *judge)
     about = {name: value for name, value in data.info.items() if name != "path"}
     for name in dict.fromkeys(names or CORPUS_ANALYSES):
         judged = {"metric": metric} if name == "constant" else {}

@@ -402,12 +402,11 @@ def _list_notes(results: Mapping[str, Any]) -> Iterator[str]:
         yield f"{format_count(sources, 'source')}: scores and tests on so few say little."
     empty = results["empty_references"]
     if empty:
-        fate = (
-            "is empty; it counts as it is, and no reply has a word in common with it"
-            if empty == 1
-            else "are empty; they count as they are, and no reply has a word in common with them"
+        fate = "has only" if empty == 1 else "have only"
+        yield (
+            f"{empty:,} of {format_count(sources, 'source')} {fate} empty references; they count as they "
+            "are, and no reply has a word in common with them."
         )
-        yield f"{empty:,} of {format_count(sources, 'reference')} {fate}."
     for name, each in systems.items():
         if each["empty"]:
             is_one = each["empty"] == 1

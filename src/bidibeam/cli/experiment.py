@@ -28,10 +28,16 @@ T = TypeVar("T")
 SAMPLES = 3
 ENOUGH_SHARE = 0.1
 """A larger part of a corpus is not asked for."""
-WHY = (
-    "All systems may choose from as many hypotheses. Likelihood (vbs) prefers short, safe replies; vbs-tuned "
-    "has its length settings tuned, bidis its lambda; bidia answers with what both directions agree on. "
-    "Compare bidia with vbs-tuned: what it gains over vbs may be length. (s-BLEU: mean sentence BLEU; "
+MEANINGS = {
+    "vbs": "takes the most likely hypothesis, and those are often short",
+    "vbs-tuned": "has its length settings tuned",
+    "bidis": "adds up both directions' log-probabilities",
+    "bidia": "answers with what both directions agree on",
+    "loglinear": "weighs all of these, as tuned",
+}
+"""What strategies do, to be told beside their scores."""
+LEGEND = (
+    "Compare with vbs-tuned: what a system gains over vbs may be length. (s-BLEU: mean sentence BLEU; "
     "dist-n: different n-grams over words; length: words over the references' words.)\n"
 )
 NEXT = """\
@@ -121,12 +127,15 @@ def show_results(
     )
     if scored.is_lower_better():
         show(f"Systems are judged by {scored.label}, of which lower is better.")
-    show(WHY)
+    strategies = {name.split()[0] for name in results["settings"]["systems"]}
+    meanings = "; ".join(f"{name} {told}" for name, told in MEANINGS.items() if name in strategies)
+    show(f"All systems may choose from as many hypotheses. {meanings[:1].upper()}{meanings[1:]}. {LEGEND}")
     for example in first["analyses"].get("examples", {}).get("examples", [])[:SAMPLES]:
         _show_example(example)
     recommended = [seed["recommended"] for seed in results["seeds"] if seed.get("recommended")]
     if recommended:
-        where = "" if model else f"; decode and chat answer by {recommended[0]} unless told otherwise"
+        chosen = "" if model else first.get("recommended")
+        where = f"; decode and chat answer by {chosen} unless told otherwise" if chosen else ""
         tell(f"Recommended on validation: {', '.join(dict.fromkeys(recommended))}{where}.")
     run = shlex.join(model or [str(folder / f"seed-{first['seed']}" / "run")])
     has_both = any(len(requirements_of(name).used) > 1 for name in results["settings"]["systems"])

@@ -22,6 +22,7 @@ from bidibeam.interchange.lists import ListReader
 
 if TYPE_CHECKING:
     from bidibeam.api.tuned import TunedSettings
+    from bidibeam.data.prepared import PreparedData
     from bidibeam.hypotheses import Beams
     from bidibeam.models.base import Model
     from bidibeam.protocols import Metric, Strategy
@@ -146,6 +147,22 @@ def build_metrics(names: Sequence[str], tokenize: str | None, lowercase: bool) -
     return metrics.build_metrics(names, tokenize, lowercase or None)
 
 
+def find_measure(
+    data: PreparedData, name: str | None, tokenize: str | None = None, lowercase: bool = False
+) -> Metric:
+    """The metric that flags name, or else that of the corpus, if systems can be chosen by it."""
+    from bidibeam.data.corpora import find_defaults
+    from bidibeam.metrics import DEFAULT_METRIC
+    from bidibeam.metrics.scoring import check_tunable
+
+    own = {} if name else find_defaults(data.info["corpus"], "measure")
+    (metric,) = build_metrics(
+        [name or own.get("metric", DEFAULT_METRIC)], tokenize or own.get("tokenize"), lowercase
+    )
+    check_tunable(metric)
+    return metric
+
+
 def count_cores() -> int:
     """How many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -257,11 +274,9 @@ def note_unknown(texts: Mapping[str, str], what: str) -> None:
 
 def note_case(replies: Iterable[str], references: Iterable[str], metrics: Iterable[Metric]) -> None:
     """Say if no reply has a capital letter, references have, and a metric minds."""
-    minding = [
-        each.name
-        for each in metrics
-        if getattr(each, "lowercase", True) is False and getattr(each, "tokenize", "") != "words"
-    ]
+    from bidibeam.metrics.scoring import minds_case
+
+    minding = [each.name for each in metrics if minds_case(each)]
     if minding and any(map(_has_capital, references)) and not any(map(_has_capital, replies)):
         told = "no reply has a capital letter, and references have"
         note(f"{told}: --lowercase lets {' and '.join(minding)} ignore case.")

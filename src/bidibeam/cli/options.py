@@ -114,27 +114,31 @@ def _list_metrics(left_out: Collection[str] = ()) -> str:
     return f"{names}, or package.module:name (G2P papers call ser WER, and wer PER)"
 
 
+OWN_METRIC = f"the corpus' own, or {DEFAULT_METRIC}"
 METRIC_NAMES, TUNABLE_NAMES = _list_metrics(), _list_metrics(NOT_TUNABLE)
 
 
-def _take_one(ctx: click.Context, option: click.Parameter, names: tuple[str, ...]) -> str:
+def _take_one(ctx: click.Context, option: click.Parameter, names: tuple[str, ...]) -> str | None:
     """The only metric; several are refused, of which click would take the last unsaid."""
     if len(names) > 1:
         raise click.BadParameter(
             f"replies are judged by one metric, not by {' and '.join(names)}.", ctx, option
         )
-    return names[0] if names else DEFAULT_METRIC
+    return names[0] if names else None
 
 
 metric, tunable_metric = (
     option(
         "--metric",
-        f"What replies are judged by: {names}.  [default: {DEFAULT_METRIC}]",
+        f"What replies are judged by: {names}.  [default: {default}]",
         "NAME",
         multiple=True,
         callback=_take_one,
     )
-    for names in (METRIC_NAMES, TUNABLE_NAMES)
+    for names, default in (
+        (METRIC_NAMES, f"{DEFAULT_METRIC}; with --data {OWN_METRIC}"),
+        (TUNABLE_NAMES, OWN_METRIC),
+    )
 )
 metric_settings = together(
     option(

@@ -38,7 +38,12 @@ KINDS = ["char", "word", "bpe"]
 @option("--validation-share", "Of all conversations (or pairs), kept to choose settings on.", float, 0.01)
 @option("--test-share", "Kept to measure on; all the rest is for training.", float, 0.02)
 @option("--seed", "Another seed gives another split.", int, 0)
-@option("--max-source-length", "In tokens; longer are dropped, but not from official test sets.", int, 50)
+@option(
+    "--max-source-length",
+    "In tokens; longer are dropped, but not from official validation and test sets.",
+    int,
+    50,
+)
 @option("--max-response-length", "In tokens; longer are dropped likewise.", int, 20)
 @option("--tokenizer", "Characters, words, or byte-level pieces.", KINDS, "word")
 @option("--source-tokenizer", "Of sources, if it is another: each side then has its vocabulary.", KINDS)

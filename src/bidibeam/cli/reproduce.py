@@ -55,7 +55,9 @@ from bidibeam.reporting.results import FILES, judge_by, read_results
     options.FILE,
 )
 @options.option(
-    "--metric", f"What systems are judged by: {options.TUNABLE_NAMES}.  [default: the preset's, bleu]", "NAME"
+    "--metric",
+    f"What systems are judged by: {options.TUNABLE_NAMES}.  [default: {options.OWN_METRIC}]",
+    "NAME",
 )
 @options.config
 @options.override

@@ -11,8 +11,9 @@ import click
 from bidibeam import hf
 from bidibeam.cli import options
 from bidibeam.cli.console import show, tell
+from bidibeam.cli.inputs import find_measure
 from bidibeam.cli.streams import withhold_stdin
-from bidibeam.cli.tune import find_measure, tune_quickly
+from bidibeam.cli.tune import tune_quickly
 from bidibeam.config import load_yaml, merge, parse_override, resolve
 from bidibeam.fields import build
 from bidibeam.training.settings import HUGGING_FACE
@@ -64,7 +65,7 @@ if TYPE_CHECKING:
 )
 @options.option(
     "--metric",
-    f"What that `tune` judges replies by: {options.TUNABLE_NAMES}.  [default: the corpus' own, or bleu]",
+    f"What that `tune` judges replies by: {options.TUNABLE_NAMES}.  [default: {options.OWN_METRIC}]",
     "NAME",
 )
 def train(

@@ -12,7 +12,15 @@ from click.core import ParameterSource
 
 from bidibeam.cli import options
 from bidibeam.cli.console import FEW_SOURCES, format_count, note, show, tell, track
-from bidibeam.cli.inputs import allow_local, build_metrics, count_cores, load_for_search, take_model
+from bidibeam.cli.inputs import (
+    allow_local,
+    build_metrics,
+    count_cores,
+    find_measure,
+    load_for_search,
+    take_model,
+)
+from bidibeam.cli.main import name_flags
 from bidibeam.reporting import plots
 
 if TYPE_CHECKING:
@@ -48,7 +56,7 @@ def tune(
     model: str | None,
     data: Path | None,
     strategy: tuple[str, ...],
-    metric: str,
+    metric: str | None,
     tokenize: str | None,
     lowercase: bool,
     quick: bool,
@@ -74,7 +82,8 @@ def tune(
     """  # noqa: D301
     from bidibeam.api.tuning import QUICK_SOURCES, TuningPlan, open_tuning_data
 
-    judged_by = build_metrics([metric], tokenize, lowercase)[0]
+    if metric is not None:
+        build_metrics([metric], tokenize, lowercase)  # a wrong name is told before anything is loaded
     allow_local(" ".join(strategy))
     plan = TuningPlan.parse(strategy) if strategy else None
     named = take_model(model, flags)
@@ -82,11 +91,13 @@ def tune(
         raise click.UsageError("Missing argument 'MODEL': the model whose folder tuned.json goes into.")
     loaded, settings, _ = load_for_search(named, flags, as_tuned=False)
     prepared = open_tuning_data(loaded, data)
+    judged_by = find_measure(prepared, metric, tokenize, lowercase)
     if plan is None:
         plan = TuningPlan.all_of(loaded, settings, vectors, quick=quick)
         if plan.left_out:
             need = "it needs" if len(plan.left_out) == 1 else "they need"
-            note(f"left out {', '.join(plan.left_out)}: {need} {plan.needed}.")
+            told = f"left out {', '.join(plan.left_out)}: {need} {plan.needed}."
+            note(name_flags(told, click.get_current_context().command))
     plan.check_vectors(vectors)
     if quick and sources is None:
         sources = QUICK_SOURCES
@@ -130,7 +141,7 @@ def run_tuning(
         )
     if lost:
         note(lost)
-    _show_ranking(tuned, metric)
+    _show_ranking(tuned, whole.recommended, metric)
     if not any(tuned.values.values()) and metric.higher_is_better:
         note(
             f"every {metric.name} was 0, so nothing was decided. Use more sources, train longer, or name "
@@ -147,29 +158,41 @@ def run_tuning(
         told = ", ".join(f"{name.rstrip('_').replace('_', ' ')} {value:g}" for name, value in found.items())
         named = f"{whole.recommended}{f' ({told})' if told else ''}"
         tell(f"Recommended: {named}{_justify(whole, metric)}.", style=None)
+        if whole.ranking != tuned.ranking:
+            compared = ", ".join(each.system for each in whole.ranking)
+            note(
+                f"tuned.json keeps the comparison of an earlier call, and what it recommends: {compared}. To "
+                "compare others with them, name all in one call, or none."
+            )
     else:
         tell("Nothing is recommended: on these sources no system is better than another.", style=None)
     return whole
 
 
 def _justify(tuned: TuningResult, metric: Metric) -> str:
-    """Says what the recommended system has before the default, or what is not clearly ahead of it."""
+    """Says what the recommended system has before the default, or what is not clearly ahead of it.
+
+    Of systems that may not be recommended it tells if one is ahead of all others.
+    """
     from bidibeam.strategies.settings import DEFAULT_SYSTEM
 
-    values, best = {each.system: each.cv for each in tuned.ranking}, tuned.ranking[0].system
+    values = {each.system: each.cv for each in tuned.ranking}
+    best = next(each.system for each in tuned.ranking if each.is_usable)
+    leader = tuned.ranking[0].system
+    beyond = f". {leader} is not: `decode` would need its file or module again" if leader != best else ""
     if tuned.recommended == DEFAULT_SYSTEM != best:
         told = f", the default; {best} is ahead of it by less than two standard errors"
         if "vbs" in values and [*values].index("vbs") < [*values].index(DEFAULT_SYSTEM):
             told += ". Here it is not ahead of vbs, which needs no reverse model"
-        return told
+        return told + beyond
     told = f"; {best} is ahead by less than a standard error" if best != tuned.recommended else ""
     if tuned.recommended in values and DEFAULT_SYSTEM in values and tuned.recommended != DEFAULT_SYSTEM:
         gain = abs(values[tuned.recommended] - values[DEFAULT_SYSTEM])
         told = f", {gain:.3g} {metric.name} better than {DEFAULT_SYSTEM}, the default{told}"
-    return told
+    return told + beyond
 
 
-def _show_ranking(tuned: TuningResult, metric: Metric) -> None:
+def _show_ranking(tuned: TuningResult, recommended: str | None, metric: Metric) -> None:
     """Print the systems, best first; those whose numbers are the same share a row, and are named below."""
     from bidibeam.reporting.tables import NumbersTable  # brings rich
     from bidibeam.strategies.settings import TUNED_VBS
@@ -179,17 +202,19 @@ def _show_ranking(tuned: TuningResult, metric: Metric) -> None:
         groups.append([f"beside\n{TUNED_VBS}", "low", "high"])
     rows, alike = [], []
     for _, same in groupby(tuned.ranking, key=lambda each: (each.cv, each.low, each.high)):
-        first, *others = sorted(same, key=lambda each: each.system != tuned.recommended)
+        first, *others = sorted(same, key=lambda each: each.system != recommended)
         beside = (first.difference, first.difference_low, first.difference_high)
         texts = [f"{value:.4g}" for value in (first.cv, first.low, first.high)]
         texts += ["" if value is None else f"{value:+.3g}" for value in beside]
-        rows.append((f"{'* ' if first.system == tuned.recommended else ''}{first.system}", texts))
+        rows.append((f"{'* ' if first.system == recommended else ''}{first.system}", texts))
         if others:
             alike.append(f"The same numbers as {first.system}: {', '.join(one.system for one in others)}.")
     better = "higher" if metric.higher_is_better else "lower"
     title = f"Cross-validated on {format_count(tuned.sources, 'validation source')}; {better} is better"
     show(NumbersTable(title, groups, rows, is_dense=True), crop=False)
-    for sentence in ("* is recommended; low and high are 95 % bootstrap intervals.", *alike):
+    is_shown = any(each.system == recommended for each in tuned.ranking)
+    starred = "* is recommended; " if is_shown else ""
+    for sentence in (f"{starred}low and high are 95 % bootstrap intervals.".capitalize(), *alike):
         show(sentence, style="dim")
 
 
@@ -210,20 +235,6 @@ def _plot(path: Path, tuned: TuningResult, metric: Metric) -> None:
             show(plots.MISSING, style="dim")
     except OSError as error:  # what was found is written already
         note(f"{path} cannot be written: {error.strerror or error}.")
-
-
-def find_measure(data: PreparedData, name: str | None) -> Metric:
-    """The metric that is named, or else that of the corpus, if systems can be tuned by it."""
-    from bidibeam.data.corpora import find_defaults
-    from bidibeam.metrics import DEFAULT_METRIC
-    from bidibeam.metrics.scoring import check_tunable
-
-    measure = find_defaults(data.info["corpus"], "measure")
-    (metric,) = build_metrics(
-        [name or measure.get("metric", DEFAULT_METRIC)], None if name else measure.get("tokenize"), False
-    )
-    check_tunable(metric)
-    return metric
 
 
 def tune_quickly(run: Path, data: PreparedData, metric: Metric) -> None:

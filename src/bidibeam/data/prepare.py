@@ -43,7 +43,7 @@ from bidibeam.data.prepared import (
     PreparedData,
 )
 from bidibeam.data.splits import SplitPairs, check_files, count_leaks, split_of, split_pairs
-from bidibeam.data.tokenization import Kind, Tokenizer, check_vocabulary
+from bidibeam.data.tokenization import KINDS, Kind, Tokenizer, check_vocabulary
 from bidibeam.errors import CorpusError, SettingsError, check_choice, check_setting
 from bidibeam.files import alone_in, folder_beside, read_json, replacing, resolve, write_json
 
@@ -121,9 +121,9 @@ class PrepareSettings:
                 f"validation_share {self.validation_share:g} and test_share {self.test_share:g} leave "
                 "nothing to train on; together they must be below 1."
             )
-        for name in ("tokenizer", "source_tokenizer", "target_tokenizer"):
-            if (kind := getattr(self, name)) is not None:
-                check_vocabulary(kind, self.vocabulary_size, name=name)
+        check_choice("tokenizer", self.tokenizer, KINDS)
+        for name, kind in zip(("source_tokenizer", "target_tokenizer"), self.kinds, strict=True):
+            check_vocabulary(kind, self.vocabulary_size, name=name if getattr(self, name) else "tokenizer")
 
     @property
     def kinds(self) -> tuple[Kind, Kind]:

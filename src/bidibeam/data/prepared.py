@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 FORMAT_VERSION = 1
 PAIRS, TOKENIZER, INFO, STATISTICS = "pairs.safetensors", "tokenizer.json", "data.json", "stats.json"
 EXAMPLE = ("id", "source", "reference")
-"""What every line of a split's texts has."""
+"""What a line of a split's texts has; `references` takes the place of the last where there are several."""
 HELD_OUT = {"validation": "validation.jsonl", "test": "test.jsonl"}
 TRAINING_TEXT = "train.jsonl"
 """Only where it was asked for."""

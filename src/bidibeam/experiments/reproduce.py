@@ -32,7 +32,8 @@ from bidibeam.experiments.stages import (
 )
 from bidibeam.files import write_json
 from bidibeam.metrics import DEFAULT_METRIC
-from bidibeam.models.base import Model
+from bidibeam.metrics.scoring import minds_case
+from bidibeam.models.base import Model, writes_capitals
 from bidibeam.models.checkpoint import find_device
 from bidibeam.models.control import ControlModel, check_control_tokens
 from bidibeam.reporting.report import FIGURES, REPORT_FILES, write_report
@@ -93,6 +94,8 @@ class Experiment(Plan):
         if second is not None:
             ControlModel(loaded, second)  # which refuses what is no control
         settings = replace(settings, systems=systems)
+        if not writes_capitals(loaded) and any(map(minds_case, settings.metrics)):
+            settings = replace(settings, lowercase=True)
         return cls(folder, settings, preset=preset, given=given, missing=missing, **options)
 
     def run(self) -> list[str]:
@@ -162,11 +165,18 @@ class Experiment(Plan):
         prepared, track = self._prepare(), self.progress.track
         counts = {name: getattr(self.settings, name) for name in ("validation_sources", "sources")}
 
-        def analyse(name: str, compute: Callable[..., Any], stamp: Mapping[str, Any], **values: Any) -> Stage:
+        def analyse(
+            name: str,
+            compute: Callable[..., Any],
+            stamp: Mapping[str, Any],
+            *,
+            opens_test: bool = False,
+            **values: Any,
+        ) -> Stage:
             path = self.folder / f"{name}.json"
 
             def work() -> dict[str, Any]:
-                if "sources" in values:
+                if opens_test:
                     self.log_opening(f"the {name} reply")
                 result: dict[str, Any] = compute(PreparedData.open(self.data_folder), **values, track=track)
                 return result
@@ -176,7 +186,14 @@ class Experiment(Plan):
         stamp = {**counts, **self.metric_identity}
         of_corpus = [
             analyse("positions", analyse_positions, {}),
-            analyse("constant", analyse_constant, stamp, **counts, metric=self.settings.metrics[0]),
+            analyse(
+                "constant",
+                analyse_constant,
+                stamp,
+                opens_test=True,
+                **counts,
+                metric=self.settings.metrics[0],
+            ),
         ]
         has_cost = self.settings.cost_sources > 0 and "vbs" in self.settings.systems
         models = {number: model_stage(Seed(number, self), prepared) for number in self.seeds}

@@ -66,8 +66,11 @@ def sign_references(signature: Signature, references: Sequence[Sequence[str]]) -
     return signature if number == "1" else signature.extended(nrefs=number)
 
 
+def minds_case(metric: Metric) -> bool:
+    """Whether a metric minds case, and could do without: words of our own are lower-cased."""
+    return getattr(metric, "lowercase", True) is False and getattr(metric, "tokenize", "") != "words"
+
+
 def ignore_case(metric: Metric) -> Metric:
     """Returns the same metric without regard to case, where it minds: for replies that have no capitals."""
-    if getattr(metric, "lowercase", True) or getattr(metric, "tokenize", "") == "words":
-        return metric
-    return replace(metric, lowercase=True)  # type: ignore[type-var]
+    return replace(metric, lowercase=True) if minds_case(metric) else metric  # type: ignore[type-var]

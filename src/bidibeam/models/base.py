@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from bidibeam.similarities.word_vectors import WordVectors
 
 
+SPECIAL_IDS = ("pad_token_id", "bos_token_id", "eos_token_id", "unk_token_id")
+"""What tokenizers call the ids of their special tokens."""
+
+
 class LoadOptions(TypedDict, total=False):
     """How a model is loaded, whatever engine runs it; `models.loading.load` says what each means."""
 
@@ -66,6 +70,25 @@ def longest_search(data: Any, most: int | None = None) -> int | None:
 def usual_length(model: Model) -> int | None:
     """T of similarities: the median length of the responses that training saw; None if nobody knows."""
     return read_length(model.data, "lengths", "response")
+
+
+def writes_capitals(model: Model) -> bool:
+    """Whether a model may write capital letters: its tokenizer, where it says so, keeps them."""
+    return getattr(model.tokenizer, "is_cased", True)
+
+
+def compare_tokens(first: Any, second: Any) -> str | None:
+    """Returns the first difference between the ids of two tokenizers, in words; None if there is none."""
+    ours, theirs = first.get_vocab(), second.get_vocab()
+    if ours != theirs:
+        token, _ = min(ours.items() ^ theirs.items(), key=lambda item: (item[1], item[0]))
+        one, other = ("no id" if token not in known else f"id {known[token]}" for known in (ours, theirs))
+        return f"the token {token!r} has {one} in one and {other} in the other"
+    for name in SPECIAL_IDS:
+        ids = [getattr(tokenizer, name) for tokenizer in (first, second) if hasattr(tokenizer, name)]
+        if len(set(ids)) > 1:
+            return f"{name} is {ids[0]} in one and {ids[1]} in the other"
+    return None
 
 
 @cache

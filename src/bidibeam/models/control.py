@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from bidibeam.errors import SettingsError
 from bidibeam.hypotheses import Direction
-from bidibeam.models.base import Model
-from bidibeam.models.huggingface.configs import compare_tokens
+from bidibeam.models.base import Model, compare_tokens
 from bidibeam.scores import Signature
 
 if TYPE_CHECKING:

@@ -184,7 +184,7 @@ def compare_matched(analyses: Sequence[Mapping[str, Any]], system: str, metric: 
 
 
 def _make_gains(results: Results, size: int, caption: str) -> Table:
-    """The gains of all systems that use the reverse direction, and what remains over stronger baselines."""
+    """The gains of `bidia`, `bidis` and `loglinear`, and what remains of them over stronger baselines."""
     analyses = [one for one in results.analyses("diversity") if one.get("beam_size", size) == size]
     rows = []
     for system in results.systems:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +32,8 @@ DEFAULT_SYSTEM = "bidis lambda=1"
 TUNED = "tuned"
 TUNED_VBS = "vbs-tuned"
 """The most likely hypothesis with its length settings tuned: what a gain must be a gain over."""
+SIMPLEST_FIRST = ("vbs", TUNED_VBS, "mbr", "bidis", "reverse-vbs", "bidia", "loglinear")
+"""Of systems that are as good as each other the simplest is recommended; any other strategy comes last."""
 TUNED_STRATEGIES = ("bidis", TUNED_VBS, "loglinear")
 """Strategies with tunable settings other than T."""
 TUNING_HINT = (
@@ -265,6 +267,16 @@ def strategy_named(name: str, tuned: Mapping[str, Mapping[str, Any]] | None = No
     settings = StrategySettings.named(name).with_tuned(tuned or {})
     settings.check_tuned()
     return settings
+
+
+def sort_simplest_first(systems: Iterable[str]) -> list[str]:
+    """Returns the names of systems by how simple their strategies are; those of one stay as they are."""
+
+    def place(system: str) -> int:
+        name = StrategySettings.named(system).name
+        return SIMPLEST_FIRST.index(name) if name in SIMPLEST_FIRST else len(SIMPLEST_FIRST)
+
+    return sorted(systems, key=place)
 
 
 def requirements_of(name: str) -> Requirements:

@@ -110,6 +110,7 @@ class Compared:
     difference: float | None = None
     difference_low: float | None = None
     difference_high: float | None = None
+    is_usable: bool = True  # whether it may be recommended
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,12 +216,20 @@ class Tuner:
         ranking = []
         for place in sorted(range(len(tuned)), key=lambda place: -orient(self.metric, tuned[place].cv)):
             low, high = interval(resampled[place])
-            beside: tuple[float, ...] = ()
+            beside: tuple[float | None, float | None, float | None] = (None, None, None)
             if base is not None and place != base:
                 difference = interval(resampled[place] - resampled[base])
                 beside = (tuned[place].cv - tuned[base].cv, *difference)
             ranking.append(
-                Compared(tuned[place].name, tuned[place].value, tuned[place].cv, low, high, *beside)
+                Compared(
+                    tuned[place].name,
+                    tuned[place].value,
+                    tuned[place].cv,
+                    low,
+                    high,
+                    *beside,
+                    is_usable=usable(tuned[place].name),
+                )
             )
         is_decided = len({each.cv for each in tuned}) > 1  # one system, or all alike, decide nothing
         return TuningResult(

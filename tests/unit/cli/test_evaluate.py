@@ -194,7 +194,10 @@ def test_what_is_odd_about_files_is_noted_and_what_is_not_is_not(
     assert both.told.count(disagree) == 1
     told = called("evaluate", texts["poor"], *FEW, "--references", empty).told
     assert "Note: 1 of 4 replies of poor is empty; it scores as it is." in told
-    assert "Note: 1 of 4 references is empty; it counts as it is, and no reply has a word" in told
+    assert (
+        "Note: 1 of 4 sources has only empty references; they count as they are, and no reply has a word"
+        in told
+    )
 
 
 def test_few_sources_are_noted(tmp_path: Path) -> None:

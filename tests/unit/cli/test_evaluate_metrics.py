@@ -61,7 +61,7 @@ def test_empty_references_count_as_they_are_and_are_noted(texts: dict[str, Path]
     whole = results(tmp_path / "out.json", texts["good"], "--references", texts["references"])
 
     assert (found["empty_references"], whole["empty_references"]) == (2, 0)
-    note = "Note: 2 of 4 references are empty; they count as they are"
+    note = "Note: 2 of 4 sources have only empty references; they count as they are"
     assert note in called("evaluate", texts["good"], "--references", gaps, *FEW).told
     assert "references are" not in called("evaluate", texts["good"], *FEW, "--references", texts["good"]).told
     expected = bleu_of(GOOD, [REFERENCES[0], "", REFERENCES[2], ""])

@@ -194,7 +194,7 @@ def test_of_a_single_hypothesis_nothing_makes_a_difference(copied_run: Path) -> 
         "is kept: length exponent of vbs-tuned (0.9), word reward of vbs-tuned (0), lambda of bidis (1)."
     ) in call.told
     assert "Note: left out bidia bleu_t, bidia bleu, " in call.told
-    assert "bidia wmd_t tuned: they need --beam-size 2 or more." in call.told
+    assert "bidia wmd_t tuned: they need --beam-size of 2 or more." in call.told
     assert content["recommended"] is None
     assert "Nothing is recommended: on these sources no system is better than another." in call.told
     said = refused("tune", copied_run, "--beam-size", "1", "--strategy", "bidia bleu_t")
@@ -379,7 +379,7 @@ def test_subwords_are_tuned_without_vectors_or_with_a_file(tmp_path: Path, data:
 
     without = called(*command)
     assert "Note: left out bidia wmd_t, bidia wmd, " in without.told
-    assert "bidia wmd_t tuned: they need word vectors, --vectors FILE.vec." in without.told
+    assert "bidia wmd_t tuned: they need word vectors, as --vectors." in without.told
     assert "bidia wmd_t" not in tuned_of(regular)["options"]
     beside = called(*command, "--vectors", write_vectors(tmp_path / "toy.vec", WORDS))
     assert (beside.status, "left out" in beside.told) == (0, False)

@@ -179,6 +179,33 @@ def test_only_what_is_named_is_tuned_and_the_rest_is_kept(copied_run: Path) -> N
     assert " is gone: it was tuned for another number of sources." in call.told
 
 
+def test_what_an_earlier_call_recommends_is_not_starred_among_others(copied_unsure_run: Path) -> None:
+    every = ["--strategy", "vbs", "--strategy", "reverse-vbs", "--strategy", "bidis lambda=1"]
+    first = called("tune", copied_unsure_run, *SEARCH, *every, "--metric", "cer")
+    recommended = tuned_of(copied_unsure_run)["recommended"]
+    assert f" * {recommended} " in first.told
+    assert "of an earlier call" not in first.told
+    others = [name for name in every[1::2] if name != recommended]
+
+    again = called(
+        "tune",
+        copied_unsure_run,
+        *SEARCH,
+        "--strategy",
+        others[0],
+        "--strategy",
+        others[1],
+        "--metric",
+        "cer",
+    )
+
+    assert tuned_of(copied_unsure_run)["recommended"] == recommended
+    assert " * " not in again.told
+    assert "Low and high are 95 % bootstrap intervals." in again.told
+    assert f"Recommended: {recommended}" in again.told
+    assert "Note: tuned.json keeps the comparison of an earlier call, and what it recommends: " in again.told
+
+
 def test_what_is_lost_with_other_weights_is_said_to_be(tuned_run: Path) -> None:
     content = tuned_of(tuned_run)
     (tuned_run / "tuned.json").write_text(json.dumps({**content, "weights": "0123456789ab"}))

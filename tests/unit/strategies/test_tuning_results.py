@@ -88,6 +88,7 @@ def test_systems_are_ranked_with_intervals_and_the_simplest_of_the_best_is_recom
     assert tuner.compare(["vbs", "vbs-tuned", "bidis", "loglinear", "loglinear both"]) == result
     others = tuner.compare(["vbs", "bidis", "loglinear"], usable=lambda name: name != "loglinear")
     assert others.recommended == "bidis"
+    assert [each.system for each in others.ranking if not each.is_usable] == ["loglinear"]
     assert others.ranking[0].difference is None  # there is no baseline
     assert tuner.compare([]) == TuningResult({}, {}, (), 0)
 

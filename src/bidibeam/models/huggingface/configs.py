@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from bidibeam.errors import InputError, SettingsError
 from bidibeam.files import read_json_or_empty
 from bidibeam.hypotheses import Direction
+from bidibeam.models.base import compare_tokens
 from bidibeam.models.checkpoint import hugging_face_config, tensor_shapes
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ SOURCE_FIELD = "bidibeam_source_tokenizer"
 """The config's field that is true where sources have a tokenizer of their own, source_tokenizer.json."""
 METADATA_FILE = "bidibeam.json"
 """What `bidibeam train --base` leaves beside a model."""
-SPECIAL = ("pad_token_id", "bos_token_id", "eos_token_id", "unk_token_id")
 HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 ADAPTER_FILE = "adapter_config.json"
 """What peft writes beside the weights of an adapter."""
@@ -243,20 +243,6 @@ def check_same_tokens(first: Any, second: Any) -> None:
             "same vocabulary; use a strategy that compares texts, such as bidia, or train the second model "
             "with the tokenizer of the first."
         )
-
-
-def compare_tokens(first: Any, second: Any) -> str | None:
-    """Returns the first difference between the ids of two tokenizers, in words; None if there is none."""
-    ours, theirs = first.get_vocab(), second.get_vocab()
-    if ours != theirs:
-        token, _ = min(ours.items() ^ theirs.items(), key=lambda item: (item[1], item[0]))
-        one, other = ("no id" if token not in known else f"id {known[token]}" for known in (ours, theirs))
-        return f"the token {token!r} has {one} in one and {other} in the other"
-    for name in SPECIAL:
-        ids = [getattr(tokenizer, name) for tokenizer in (first, second) if hasattr(tokenizer, name)]
-        if len(set(ids)) > 1:
-            return f"{name} is {ids[0]} in one and {ids[1]} in the other"
-    return None
 
 
 def find_rope_types(config: Any) -> set[str]:
