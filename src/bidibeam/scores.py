@@ -23,6 +23,10 @@ class Signature:
         """The same signature with more facts behind it."""
         return Signature((*self.facts, *((key, str(value)) for key, value in facts.items())))
 
+    def get(self, key: str) -> str | None:
+        """What the signature says of something; None if it says nothing."""
+        return dict(self.facts).get(key)
+
     @classmethod
     def parse(cls, text: str) -> Signature:
         """The signature that was printed as this text."""
@@ -77,6 +81,6 @@ def _is_left_out(each: Field[Any], value: object) -> bool:
 
 def _format(value: object) -> str:
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return ",".join(map(_format, value))
+        return ",".join(_format(each).replace(",", "%2C") for each in value)
     shown = str(value).removesuffix(".0") if isinstance(value, float) else str(value)
     return shown.replace("|", "%7C")  # a bar ends a fact

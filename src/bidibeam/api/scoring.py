@@ -19,6 +19,7 @@ from bidibeam.search.length import LENGTH_PENALTIES
 if TYPE_CHECKING:
     from bidibeam.models.base import Model
     from bidibeam.protocols import LengthPenalty, SequenceScorer
+    from bidibeam.search.settings import SearchSettings
 
 OWN = ("log_prob", "score")
 OTHER = ("other_log_prob",)
@@ -42,11 +43,24 @@ def find_foreign(lists: Iterable[Beams], model: Model) -> str | None:
     return next((text for text, ids in zip(texts, rows, strict=True) if unknown & {*ids}), None)
 
 
-def use_control(lists: Sequence[Beams], control: Model, batch_size: int) -> Iterator[Beams]:
+def use_control(
+    lists: Sequence[Beams],
+    control: Model,
+    batch_size: int,
+    search: SearchSettings | None = None,
+    first: Model | None = None,
+) -> Iterator[Beams]:
     """The same lists with a second regular network in the reverse one's place.
 
     It scores the regular hypotheses ("other_log_prob"), and where there were reverse hypotheses, there are as
-    many of its own.
+    many of its own, which the network that wrote the lists scores.
+
+    Args:
+        lists: The lists.
+        control: The second network.
+        batch_size: Sources at once.
+        search: How the lists were searched, and the control searches; its defaults if nobody knows.
+        first: The model that wrote the lists; without it nobody scores what the control writes.
     """
     for line in lists:
         if not line.source:
@@ -55,10 +69,12 @@ def use_control(lists: Sequence[Beams], control: Model, batch_size: int) -> Iter
             )
     check_fork(control)
     width = max((len(line.reverse) for line in lists), default=0)
-    search = default_search(control, beam_size=max(1, width))
+    search = replace(search or default_search(control), beam_size=max(1, width))
+    control.check_settings(search)
     penalty = LENGTH_PENALTIES.create(search.length_formula, search.length_penalty)
     scorer = ListScorer(control, (Direction.REGULAR,), penalty, overwrite=True)
     network = control.sequence_scorer(Direction.REGULAR)
+    firsts = None if first is None else ListScorer(first, (Direction.REGULAR,), penalty)
     for start in range(0, len(lists), batch_size):
         batch = [replace(line, reverse=NBest()) for line in lists[start : start + batch_size]]
         batch = scorer.score_lists(batch, Direction.REGULAR, network, is_own=False)
@@ -66,6 +82,13 @@ def use_control(lists: Sequence[Beams], control: Model, batch_size: int) -> Iter
             found = control.n_best(Direction.REGULAR, [line.source for line in batch], search)
             pairs = zip(batch, found, strict=True)
             batch = [line.with_hypotheses(Direction.REVERSE, nbest) for line, nbest in pairs]
+            if firsts is not None:
+                batch = firsts.score_lists(
+                    batch,
+                    Direction.REVERSE,
+                    firsts.model.sequence_scorer(Direction.REGULAR),
+                    is_own=False,
+                )
         yield from batch
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import cycle, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,11 +21,10 @@ from bidibeam.cli.console import (
     tell,
     track,
 )
+from bidibeam.cli.control import find_controlled, search_with_control
 from bidibeam.cli.output import check_not_input
 from bidibeam.errors import InputError, SettingsError, UnknownNameError
-from bidibeam.fields import show_value
 from bidibeam.files import write_json
-from bidibeam.hypotheses import Direction
 from bidibeam.interchange.reading import read_replies, read_sources, with_references
 from bidibeam.interchange.text_lines import has_ending
 from bidibeam.metrics import DEFAULT_METRIC, DEFAULT_METRICS
@@ -82,8 +80,14 @@ WHY_TWO_ANSWERS = (
 )
 @options.option(
     "--control",
-    "A second regular network of another seed: strategies of both ends also choose with it in the reverse "
-    "one's place, as systems called NAME control, with the same settings.",
+    "A second regular network, trained alike with another seed: strategies of both ends also choose with it "
+    "in the reverse one's place, as systems called NAME control, with the same search and settings.",
+    "MODEL",
+)
+@options.option(
+    "--model",
+    "With --control: the model that wrote the lists. Its tokens and data are compared with the control's, "
+    "and it scores what the control writes, for strategies such as 'loglinear both'.",
     "MODEL",
 )
 @options.max_length
@@ -106,6 +110,7 @@ def evaluate(
     references_file: str | None,
     strategies: tuple[str, ...],
     control: str | None,
+    model: str | None,
     max_length: int | None,
     vectors: Path | None,
     tuned_file: Path | None,
@@ -136,7 +141,8 @@ def evaluate(
     bidibeam evaluate beams.jsonl --strategy "bidia wmd_t" --vectors wiki.vec --signatures
     bidibeam evaluate ours.txt theirs.txt --references phones.txt --metric ser --metric wer
     bidibeam evaluate best.moses --references references.txt --metric ter
-    bidibeam train data --out other --seed 1 && bidibeam evaluate beams.jsonl --strategy bidis --control other
+    bidibeam train data --out other --seed 1
+    bidibeam evaluate beams.jsonl --strategy bidis --control other --model first
     """  # noqa: D301
     from bidibeam.evaluation.evaluate import evaluate_systems
     from bidibeam.evaluation.systems import CONTROL
@@ -150,7 +156,10 @@ def evaluate(
     tuned = inputs.read_tuned(tuned_file)
     settings = _strategy_settings(strategies, tuned, wanted[0] if metrics else None)
     names = _name_systems(files, [" ".join(name.split()) for name in strategies])
-    controlled = _find_controlled(settings) if control is not None else []
+    if model is not None and control is None:
+        raise SettingsError("--model is for --control: it says which network that one is compared with.")
+    wrote = None if model is None else inputs.load_model(model)
+    controlled = find_controlled([each for each, _ in settings], wrote) if control is not None else []
     of_names = zip(names, cycle(settings), strict=False)  # each file has a system of each strategy
     controls = [f"{name}{CONTROL}" for name, (each, _) in of_names if each in controlled]
     against = _find_baselines(baselines, names, controls)
@@ -160,7 +169,7 @@ def evaluate(
     how: Any = {"max_length": length, "vectors": vectors, "workers": workers or inputs.count_cores()}
     found = _build_systems(replies, names, settings, **how)
     if control is not None:
-        lists = _with_control(replies, control)
+        lists = search_with_control(replies, control, wrote)
         found += _build_systems(lists, controls, [each for each in settings if each[0] in controlled], **how)
     inputs.note_case(
         (reply for system in found for reply in system.replies),
@@ -265,49 +274,6 @@ def _note_repeated(file: str) -> None:
                 "each line is scored with its own reference. `bidibeam prepare tsv` makes one item of them, "
                 "with all their references, in test.jsonl."
             )
-
-
-def _find_controlled(settings: Sequence[TunedStrategy]) -> list[StrategySettings]:
-    """The strategies that a control can stand in for: of both ends, but for scores of reverse hypotheses."""
-    of_both = [each for each, _ in settings if len(each.requirements.used) > 1]
-    found = [each for each in of_both if Direction.REVERSE not in each.requirements.scored]
-    if not found:
-        raise SettingsError(
-            "--control is for strategies of both ends, such as bidis: none is named by --strategy."
-            if not of_both
-            else f"{of_both[0].system} needs the first network's scores of the control's hypotheses, which "
-            "`bidibeam reproduce --control` computes."
-        )
-    for each in of_both:
-        if each not in found:
-            note(
-                f"{each.system} has no control here: the first network would have to score what the control "
-                "writes. `bidibeam reproduce --control` does so."
-            )
-    return found
-
-
-def _with_control(files: Sequence[Replies], name: str) -> list[Replies]:
-    """The same files with what a control says in place of the reverse direction."""
-    from bidibeam.api.scoring import find_foreign, use_control
-
-    model = inputs.load_model(name)
-    completed = []
-    for file in files:
-        if file.model is not None and model.fingerprint in file.model.split("+"):
-            raise SettingsError(
-                f"{name} wrote the lists of {file.file}: a control must have been trained with another seed."
-            )
-        if (foreign := find_foreign(file.beams, model)) is not None:
-            note(
-                f"{name} does not know all words of {file.file}, such as those of {show_value(foreign)}: it "
-                "was probably trained on other data, so the comparison is invalid."
-            )
-        used = use_control(file.beams, model, model.batch_size)
-        lists = track(used, len(file.beams), "scoring with the control")
-        signature = file.signature.extended(control=model.fingerprint)
-        completed.append(replace(file, beams=list(lists), signature=signature))
-    return completed
 
 
 def _build_systems(

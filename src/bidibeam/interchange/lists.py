@@ -20,7 +20,7 @@ from bidibeam.interchange.formats import (
     make_hypothesis,
     settings_of,
 )
-from bidibeam.interchange.reading import model_of, read_references, read_sources
+from bidibeam.interchange.reading import read_references, read_signature, read_sources
 from bidibeam.interchange.text_lines import Lines, describe, open_lines
 from bidibeam.strategies.ranking import check_requirements
 
@@ -65,7 +65,7 @@ class ListReader:
     @cached_property
     def model(self) -> str | None:
         """Who wrote the lists of the first file, as far as it says; to be asked before they are read."""
-        return model_of(self.first_file)
+        return read_signature(self.first_file).get("model")
 
     @property
     def first_file(self) -> Lines:

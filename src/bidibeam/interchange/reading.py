@@ -108,6 +108,9 @@ def _get_references(entry: JsonObject) -> tuple[str, ...]:
     return entry.get_references("reference" if "reference" in entry.fields else "response")
 
 
+NOT_KNOWN = Signature(())
+
+
 @dataclass(frozen=True)
 class Replies:
     """A file of replies or of n-best lists, read whole; what the file does not say is 0, empty or None."""
@@ -117,7 +120,12 @@ class Replies:
     has_lists: bool  # whether it is an n-best file
     beam_size: int  # N_B
     signature: Signature  # how its replies came about
-    model: str | None = None  # who wrote its lists
+    written_by: Signature = NOT_KNOWN  # how its lists came about, as their first line says
+
+    @property
+    def model(self) -> str | None:
+        """The fingerprint of the model that wrote the lists."""
+        return self.written_by.get("model")
 
     def place(self, index: int) -> str:
         """What a message calls a source."""
@@ -145,7 +153,7 @@ def read_replies(file: str, *, whole_lists: bool = False) -> Replies:
     has_objects = _holds_objects(lines, *Direction)
     foreign = None if has_objects else recognise_format(lines)
     has_lists = has_objects or foreign is not None
-    model = model_of(lines) if has_objects else None
+    written_by = read_signature(lines) if has_objects else NOT_KNOWN
     beam_size, ranked_by = 0, ""
     if foreign is not None:
         beams = list(create_format(foreign, {}).read(lines))
@@ -161,16 +169,17 @@ def read_replies(file: str, *, whole_lists: bool = False) -> Replies:
     if not beams:
         raise InputError(f"{file} is empty; it must hold one reply a line, or n-best lists.")
     name = f"{PurePath(file).name}@{digest.hexdigest()[:8]}"
-    return Replies(file, beams, has_lists, beam_size, Signature.parse(ranked_by).extended(file=name), model)
+    return Replies(
+        file, beams, has_lists, beam_size, Signature.parse(ranked_by).extended(file=name), written_by
+    )
 
 
-def model_of(lines: Lines) -> str | None:
-    """The model that wrote an n-best file, as the ranking on its first line says; None where it does not."""
+def read_signature(lines: Lines) -> Signature:
+    """How an n-best file came about, as the ranking on its first line says; empty where it does not."""
     try:
-        signature = Signature.parse(guess_object(lines.peek())["ranking"]["signature"])
+        return Signature.parse(guess_object(lines.peek())["ranking"]["signature"])
     except (KeyError, TypeError, AttributeError):
-        return None
-    return dict(signature.facts).get("model")
+        return NOT_KNOWN
 
 
 def _read_first_places(lines: Lines) -> tuple[list[Beams], int, str]:

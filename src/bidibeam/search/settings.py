@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from bidibeam.errors import SettingsError, check_choice, check_finite, check_setting
+from bidibeam.errors import SettingsError, UnknownNameError, check_choice, check_finite, check_setting
 from bidibeam.scores import OPTIONAL
 from bidibeam.search.length import LENGTH_PENALTIES
 from bidibeam.search.stopping import stopping_rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from bidibeam.scores import Signature
 
 UNFINISHED = ("keep", "rank", "drop")
 LARGEST_BEAM, LARGEST_PENALTY = 100_000, 10
@@ -90,9 +92,31 @@ class SearchSettings:
             )
         object.__setattr__(self, "bad_words", tuple(words))
 
+    @classmethod
+    def from_signature(cls, signature: Signature) -> SearchSettings | None:
+        """Returns the settings that a signature tells of; None if it does not tell of all, or not of such."""
+        told = {each: signature.get(each.name) for each in fields(cls)}
+        if any(text is None and not each.metadata.get(OPTIONAL) for each, text in told.items()):
+            return None
+        read = {each: text for each, text in told.items() if text is not None}
+        try:
+            return cls(**{each.name: _read_fact(text, each.default) for each, text in read.items()})
+        except (ValueError, SettingsError, UnknownNameError):  # another version's, or written by hand
+            return None
+
     def length_after(self, steps: int) -> int:
         """Returns |Y| of a hypothesis that ended at step `steps`."""
         return steps if self.count_end else steps - 1
+
+
+def _read_fact(text: str, default: Any) -> Any:
+    """Reads a value as a signature has it, by the type of the setting's default."""
+    text = text.replace("%7C", "|")
+    if isinstance(default, bool):
+        return text == "True"
+    if isinstance(default, tuple):
+        return tuple(each.replace("%2C", ",") for each in text.split(","))
+    return type(default)(text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,16 +5,21 @@ from __future__ import annotations
 import gzip
 import json
 import lzma
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import bidibeam
+from bidibeam.api.decoders import default_search
 from bidibeam.data.prepared import PreparedData
 from bidibeam.data.words import split
-from bidibeam.hypotheses import Direction
+from bidibeam.hypotheses import Direction, NBest
 from bidibeam.interchange import nbest
+from bidibeam.metrics import build_metrics
+from bidibeam.metrics.scoring import measure, score
+from bidibeam.strategies.loglinear import LogLinear
 from tests.unit.cli.calls import called, fill, lines_of, refused, refused_line, write_lines, write_vectors
 from tests.unit.cli.evaluations import FEW, GOOD, POOR, REFERENCES, line, results
 
@@ -323,6 +328,64 @@ def test_a_control_stands_in_the_reverse_networks_place(
     )
 
 
+@pytest.fixture
+def restricted(unsure_run: Path, toy_data: PreparedData, tmp_path: Path) -> Path:
+    """Lists of a search with other settings than the defaults."""
+    sources, beams = tmp_path / "sources.jsonl", tmp_path / "restricted.jsonl"
+    write_lines(sources, *list(toy_data.examples("test"))[:6])
+    flags = ("--max-length", "4", "--bad-words", "red", "--bad-words", "black cat", "--beam-size", "8")
+    decoded = called("decode", unsure_run, sources, "--strategy", "bidia", "--n-best", beams, *flags)
+    assert decoded.status == 0, decoded.err
+    return beams
+
+
+def test_a_control_is_searched_as_the_lists_were_and_scored_by_who_wrote_them(
+    restricted: Path, unsure_run: Path, toy_run: Path, tmp_path: Path
+) -> None:
+    tuned, weights = tmp_path / "tuned.json", {"reverse_weight": 0.5, "agreement_weight": 0.0}
+    tuned.write_text(json.dumps({"format_version": 2, "options": {"loglinear both": weights}}))
+    flags = ("--strategy", "loglinear both", "--metric", "wer", "--control", toy_run, "--tuned", tuned)
+
+    found = results(tmp_path / "out.json", restricted, *flags, "--model", unsure_run)
+
+    first, control = bidibeam.load(unsure_run), bidibeam.load(toy_run)
+    search = default_search(control, beam_size=4, max_length=4, bad_words=("red", "black cat"))
+    strategy = LogLinear(reverse_weight=0.5, agreement_weight=0.0, candidates="both")
+    replies, references = [], []
+    for beams in nbest.read(restricted):
+        written = control.n_best(Direction.REGULAR, [beams.source], search)[0]
+        lists = []
+        for other, found_by in ((control, beams.regular), (first, written)):
+            scorer = other.sequence_scorer(Direction.REGULAR)
+            values = scorer.log_probs([beams.source], [scorer.encode([one.text for one in found_by])])[0]
+            pairs = zip(found_by, values, strict=True)
+            lists.append(NBest(tuple(one._replace(other_log_prob=value) for one, value in pairs)))
+        assert not any("red" in one.text.split() for each in lists for one in each)
+        replies.append(strategy.rank(replace(beams, regular=lists[0], reverse=lists[1])).text)
+        references.append(beams.references)
+    (metric,) = build_metrics(["wer"])
+    value = found["systems"]["loglinear both control"]["scores"]["wer"]["value"]
+    assert value == pytest.approx(score(metric, measure(metric, replies, references)))
+
+
+def test_who_wrote_the_lists_of_a_control_is_checked(
+    restricted: Path, unsure_run: Path, toy_run: Path, tmp_path: Path
+) -> None:
+    compared = ("--strategy", "bidia edit", "--control", toy_run)
+    told = called("evaluate", restricted, *compared, "--model", unsure_run, *FEW).told
+    assert "lets it be checked" not in told
+    assert "does not say how" not in told
+    assert "did not write the lists" in refused("evaluate", restricted, *compared, "--model", toy_run)
+    alone = ("--strategy", "bidis", "--model", toy_run)
+    assert "--model is for --control" in refused("evaluate", restricted, *alone)
+
+    unsigned = tmp_path / "unsigned.jsonl"
+    unsigned.write_text(restricted.read_text().replace("max_length:4|", ""))
+    told = called("evaluate", unsigned, *compared, *FEW).told
+    assert "unsigned.jsonl does not say how its lists were searched" in told
+    assert "lets it be checked" in told
+
+
 def test_a_control_that_does_not_know_the_words_of_the_lists_is_noted(
     beams: Path, unsure_run: Path, toy_run: Path, tmp_path: Path
 ) -> None:
@@ -340,7 +403,10 @@ def test_a_control_that_does_not_know_the_words_of_the_lists_is_noted(
     ("strategy", "told"),
     [
         ("vbs", "--control is for strategies of both ends, such as bidis: none is named by --strategy."),
-        ("loglinear both", "needs the first network's scores of the control's hypotheses"),
+        (
+            "loglinear both",
+            "needs the first network's scores of what the control writes: name the model that wrote the",
+        ),
     ],
 )
 def test_what_has_no_control_is_refused(beams: Path, toy_run: Path, strategy: str, told: str) -> None:

@@ -22,9 +22,9 @@ from bidibeam.hypotheses import Beams
 from bidibeam.interchange.lists import ListReader
 from bidibeam.interchange.reading import (
     Replies,
-    model_of,
     read_references,
     read_replies,
+    read_signature,
     read_sources,
     with_distinct_ids,
     with_references,
@@ -295,7 +295,7 @@ def test_a_line_that_does_not_fit_is_named(tmp_path: Path, line: Any, message: s
 def test_the_first_line_may_name_its_model(tmp_path: Path, lines: list[object], model: str | None) -> None:
     path = written(tmp_path / "a.jsonl", *lines)
 
-    assert model_of(Lines(path)) == model
+    assert read_signature(Lines(path)).get("model") == model
     if model is not None:
         assert read_replies(str(path)).model == model
 

@@ -16,6 +16,7 @@ from torch import Tensor
 from bidibeam import registry
 from bidibeam.errors import ScorerError, SettingsError, UnknownNameError
 from bidibeam.protocols import SearchProgress
+from bidibeam.scores import Signature
 from bidibeam.search.beam import beam_search
 from bidibeam.search.length import GNMTPenalty
 from bidibeam.search.settings import SearchSettings, VocabularyRoles
@@ -83,6 +84,24 @@ def test_an_unknown_rule_is_refused_with_a_hint_and_the_defaults_are_our_reading
 def test_roles_that_cannot_be_are_refused(roles: dict[str, Any], message: str) -> None:
     with pytest.raises(SettingsError, match=re.escape(message)):
         VocabularyRoles(**roles)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        SearchSettings(),
+        SearchSettings(beam_size=3, count_end=False, length_penalty=1.0, stopping="patience=1.5"),
+        SearchSettings(bad_words=("well, no", "a|b"), repetition_penalty=1.2, no_repeat_ngram_size=3),
+    ],
+)
+def test_a_signature_tells_how_a_search_was_done(settings: SearchSettings) -> None:
+    printed = str(Signature.of_settings(settings, model="abc"))
+
+    assert SearchSettings.from_signature(Signature.parse(printed)) == settings
+    for other in ("beam_size:many", "beam_size:0", "stopping:nothing"):
+        broken = re.sub(rf"{other.partition(':')[0]}:[^|]*", other, printed)
+        assert SearchSettings.from_signature(Signature.parse(broken)) is None
+    assert SearchSettings.from_signature(Signature.parse("model:abc|beam_size:3")) is None
 
 
 def test_another_package_may_add_a_rule(monkeypatch: pytest.MonkeyPatch) -> None:
