@@ -12,6 +12,7 @@ import sacrebleu
 
 from bidibeam import __version__
 from bidibeam.cli import console as consoles
+from bidibeam.cli.evaluate import evaluate
 from bidibeam.metrics import DEFAULT_METRICS, METRICS
 from tests.unit.cli.calls import called, refused, write_lines
 from tests.unit.cli.evaluations import FEW, GOOD, POOR, REFERENCES, line, results
@@ -70,8 +71,11 @@ def test_empty_references_count_as_they_are_and_are_noted(texts: dict[str, Path]
 
 def test_help_teaches_by_examples_and_names_every_metric() -> None:
     text = called("evaluate", "--help").out
+    lines = map(str.strip, str(evaluate.help).splitlines())
+    examples = [line for line in lines if line.startswith("bidibeam ")]
 
-    assert text.count("\n  bidibeam evaluate ") == 6
+    assert len(examples) > 5
+    assert all(f"\n  {example}\n" in text for example in examples)  # each on a line of its own
     assert ", ".join(METRICS.names()) in " ".join(text.split())
 
 
