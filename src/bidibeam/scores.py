@@ -80,7 +80,27 @@ def _is_left_out(each: Field[Any], value: object) -> bool:
 
 
 def _format(value: object) -> str:
+    """A value as a fact: a bar, which ends a fact, and a comma within a list are escaped, as in addresses."""
     if isinstance(value, Sequence) and not isinstance(value, str):
         return ",".join(_format(each).replace(",", "%2C") for each in value)
     shown = str(value).removesuffix(".0") if isinstance(value, float) else str(value)
-    return shown.replace("|", "%7C")  # a bar ends a fact
+    return shown.replace("%", "%25").replace("|", "%7C")
+
+
+def read_fact(text: str, default: Any) -> Any:
+    """The value that `text` stands for in a signature, of the type that the setting's default has.
+
+    Raises:
+        ValueError: If it is none of that type.
+    """
+    if isinstance(default, tuple):
+        return tuple(_unescape(each) for each in text.split(","))
+    if isinstance(default, bool):
+        if text not in ("True", "False"):
+            raise ValueError(f"{text!r} is neither True nor False.")
+        return text == "True"
+    return type(default)(_unescape(text))
+
+
+def _unescape(text: str) -> str:
+    return text.replace("%2C", ",").replace("%7C", "|").replace("%25", "%")

@@ -42,7 +42,7 @@ VECTOR_SYSTEMS = (
 
 @dataclass(frozen=True)
 class TuningPlan:
-    """Which systems are compared, the simplest first, and which were left out for want of what."""
+    """Which systems are compared, and which were left out for want of what."""
 
     systems: tuple[str, ...]
     left_out: tuple[str, ...] = ()
@@ -120,7 +120,7 @@ def can_recommend(name: str) -> bool:
 
 
 def list_both(similarities: Sequence[str], *, quick: bool) -> list[str]:
-    """Every system that uses both directions without word vectors, the simplest first."""
+    """Every system that uses both directions without word vectors."""
     systems = [DEFAULT_SYSTEM, "bidis", "reverse-vbs"]
     systems += [f"bidia {name}{how}" for how in ("", " expected") for name in similarities]
     systems += ["bidia bleu_t tuned", *([] if quick else ["bidia bleu_t expected tuned"])]

@@ -40,8 +40,8 @@ PLOT_FILE = "tuned.svg"
 @options.option(
     "--strategy",
     "Tune and compare only this: vbs, vbs-tuned, bidis, 'bidis lambda=1', 'mbr bleu', 'bidia bleu_t either', "
-    "'loglinear edit both' ... What tuned.json has for others is kept. May be given more than once, the "
-    "simplest first.  [default: all that the model has directions and vectors for]",
+    "'loglinear edit both' ... What tuned.json has for others is kept. May be given more than once.  "
+    "[default: all that the model has directions and vectors for]",
     "NAME",
     multiple=True,
 )

@@ -187,7 +187,7 @@ class Decoder:
         """
         from bidibeam.decoding.explaining import explain_beams
 
-        (empty,) = self._check_references(self._read([source]))
+        (empty,) = self._read([source])
         generator, max_length, notes = self.generator, None, list[str]()
         if isinstance(generator, ModelGenerator):
             max_length = usual_length(generator.model)
@@ -210,17 +210,25 @@ class Decoder:
         for number, source in enumerate(sources, start=1):
             if not isinstance(source, str):
                 raise InputError(f"Source {number} must be a string, not {source!r}.")
+        if self.ranker.strategy.requirements.reference:
+            raise InputError(
+                f"The {self._strategy_name} chooses by references, and strings have none. Give `answers` "
+                "Beams that have some, or choose another `strategy`."
+            )
         return [Beams(id=str(number), source=source) for number, source in enumerate(sources, start=1)]
+
+    @property
+    def _strategy_name(self) -> str:
+        return self.ranker.strategy.signature.get("strategy") or "strategy"
 
     def _check_references(self, sources: Iterable[Beams]) -> Iterator[Beams]:
         """The same sources, as long as each has the reference that the strategy may choose by."""
-        strategy = self.ranker.strategy
+        is_needed = self.ranker.strategy.requirements.reference
         for beams in sources:
-            if strategy.requirements.reference and not beams.references:
-                name = dict(strategy.signature.facts).get("strategy", "strategy")
+            if is_needed and not beams.references:
                 raise InputError(
-                    f"Source {beams.id!r} has no reference, and the {name} chooses by it. Add one, or choose "
-                    "another `strategy`."
+                    f"Source {beams.id!r} has no reference, and the {self._strategy_name} chooses by it. Add "
+                    "one, or choose another `strategy`."
                 )
             yield beams
 

@@ -33,7 +33,7 @@ from bidibeam.models.loading import load
 from bidibeam.protocols import Requirements
 from bidibeam.scores import Signature
 from bidibeam.similarities.word_vectors import WordVectors
-from bidibeam.strategies.settings import requirements_of, sort_simplest_first, strategy_named
+from bidibeam.strategies.settings import requirements_of, strategy_named
 from bidibeam.strategies.tuning import Tuner, TuningResult
 from bidibeam.training.logs import progress_of
 from bidibeam.training.settings import HUGGING_FACE, RunSettings
@@ -179,7 +179,7 @@ class Seed:
             workers=plan.workers,
         )
         served = (name for name, each in needed.items() if each.directions in lists and can_recommend(name))
-        return tuner.compare(sort_simplest_first(served))
+        return tuner.compare(served)
 
     @cached_property
     def penalty_length(self) -> int | None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, fields, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bidibeam.errors import SettingsError, UnknownNameError, check_choice, check_finite, check_setting
-from bidibeam.scores import OPTIONAL
+from bidibeam.scores import OPTIONAL, read_fact
 from bidibeam.search.length import LENGTH_PENALTIES
 from bidibeam.search.stopping import stopping_rule
 
@@ -100,23 +100,13 @@ class SearchSettings:
             return None
         read = {each: text for each, text in told.items() if text is not None}
         try:
-            return cls(**{each.name: _read_fact(text, each.default) for each, text in read.items()})
+            return cls(**{each.name: read_fact(text, each.default) for each, text in read.items()})
         except (ValueError, SettingsError, UnknownNameError):  # another version's, or written by hand
             return None
 
     def length_after(self, steps: int) -> int:
         """Returns |Y| of a hypothesis that ended at step `steps`."""
         return steps if self.count_end else steps - 1
-
-
-def _read_fact(text: str, default: Any) -> Any:
-    """Reads a value as a signature has it, by the type of the setting's default."""
-    text = text.replace("%7C", "|")
-    if isinstance(default, bool):
-        return text == "True"
-    if isinstance(default, tuple):
-        return tuple(each.replace("%2C", ",") for each in text.split(","))
-    return type(default)(text)
 
 
 @dataclass(frozen=True, slots=True)

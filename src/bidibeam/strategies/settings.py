@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -269,14 +269,10 @@ def strategy_named(name: str, tuned: Mapping[str, Mapping[str, Any]] | None = No
     return settings
 
 
-def sort_simplest_first(systems: Iterable[str]) -> list[str]:
-    """Returns the names of systems by how simple their strategies are; those of one stay as they are."""
-
-    def place(system: str) -> int:
-        name = StrategySettings.named(system).name
-        return SIMPLEST_FIRST.index(name) if name in SIMPLEST_FIRST else len(SIMPLEST_FIRST)
-
-    return sorted(systems, key=place)
+def rank_simplicity(system: str) -> int:
+    """Returns the place of a system's strategy among all, the simplest first."""
+    name = StrategySettings.named(system).name
+    return SIMPLEST_FIRST.index(name) if name in SIMPLEST_FIRST else len(SIMPLEST_FIRST)
 
 
 def requirements_of(name: str) -> Requirements:

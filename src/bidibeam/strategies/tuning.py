@@ -24,7 +24,7 @@ from bidibeam.strategies.bidis import BidiS, normalise_other
 from bidibeam.strategies.loglinear import LogLinear
 from bidibeam.strategies.outcomes import FlatBeams, Outcomes
 from bidibeam.strategies.ranking import is_parallel, map_in_threads, number, rank_all
-from bidibeam.strategies.settings import DEFAULT_SYSTEM, TUNED_VBS, StrategySettings
+from bidibeam.strategies.settings import DEFAULT_SYSTEM, TUNED_VBS, StrategySettings, rank_simplicity
 from bidibeam.strategies.weights import Features, WeightSearch
 
 if TYPE_CHECKING:
@@ -206,8 +206,8 @@ class Tuner:
     def compare(
         self, names: Iterable[str], *, usable: Callable[[str], bool] = lambda _: True
     ) -> TuningResult:
-        """Tunes systems, which stand the simplest first, ranks them, and recommends one that is usable."""
-        tuned = [self.tune(name) for name in names]
+        """Tunes systems, in any order, ranks them, and recommends one that is usable."""
+        tuned = sorted(map(self.tune, names), key=lambda each: rank_simplicity(each.name))
         if not tuned:
             return TuningResult({}, {}, (), 0)
         choices = [each.choice for each in tuned]
@@ -242,10 +242,11 @@ class Tuner:
         )
 
     def _recommend(self, systems: Sequence[TunedSystem]) -> str | None:
-        """Returns the default, if it is there, unless the best of the systems clearly beats it.
+        """Returns the default, if it is there, unless the best of `systems` clearly beats it.
 
-        The best of many candidates is often a chance result: it has to be ahead by two standard errors. Then
-        it is the simplest that the best does not beat by one, of those that are as good as the default.
+        They stand the simplest first. The best of many candidates is often a chance result: it has to be
+        ahead by two standard errors. Then it is the simplest that the best does not beat by one, of those
+        that are as good as the default.
         """
         if not systems:
             return None

@@ -266,7 +266,7 @@ def test_systems_with_the_same_numbers_share_a_row_and_are_named(copied_run: Pat
 
 
 def test_systems_without_settings_are_compared_too(copied_unsure_run: Path) -> None:
-    systems = ("vbs", "mbr bleu", "bidis lambda=1", "bidia edit", "bidis")
+    systems = ("vbs", "mbr bleu", "bidis lambda=1", "bidis", "bidia edit")
 
     call = called(
         "tune", copied_unsure_run, *SEARCH, *(word for name in systems for word in ("--strategy", name))
@@ -289,7 +289,7 @@ def test_what_must_be_imported_is_compared_and_not_recommended(
     assert called("tune", copied_unsure_run, *SEARCH, "--strategy", own, "--strategy", "vbs").status == 0
 
     content = tuned_of(copied_unsure_run)
-    assert (list(content["values"]), content["recommended"]) == ([own, "vbs"], "vbs")
+    assert (list(content["values"]), content["recommended"]) == (["vbs", own], "vbs")
 
 
 def test_no_curves_are_told_of_where_there_are_none(copied_run: Path) -> None:

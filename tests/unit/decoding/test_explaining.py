@@ -446,5 +446,5 @@ def test_a_figure_that_cannot_be_drawn_is_refused_with_a_way_out(
 def test_what_is_no_text_or_needs_a_reference_is_not_explained(run: Model) -> None:
     with pytest.raises(InputError, match=r"^Source 1 must be a string, not 3\.$"):
         load_decoder(run).explain(3)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match=r"^Source '1' has no reference, and the oracle chooses by it"):
+    with pytest.raises(InputError, match=r"^The oracle chooses by references, and strings have none"):
         load_decoder(run, "oracle").explain("red")

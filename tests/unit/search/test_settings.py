@@ -92,13 +92,14 @@ def test_roles_that_cannot_be_are_refused(roles: dict[str, Any], message: str) -
         SearchSettings(),
         SearchSettings(beam_size=3, count_end=False, length_penalty=1.0, stopping="patience=1.5"),
         SearchSettings(bad_words=("well, no", "a|b"), repetition_penalty=1.2, no_repeat_ngram_size=3),
+        SearchSettings(bad_words=("50%", "%2C", "%7C", "%257C")),
     ],
 )
 def test_a_signature_tells_how_a_search_was_done(settings: SearchSettings) -> None:
     printed = str(Signature.of_settings(settings, model="abc"))
 
     assert SearchSettings.from_signature(Signature.parse(printed)) == settings
-    for other in ("beam_size:many", "beam_size:0", "stopping:nothing"):
+    for other in ("beam_size:many", "beam_size:0", "stopping:nothing", "count_end:no"):
         broken = re.sub(rf"{other.partition(':')[0]}:[^|]*", other, printed)
         assert SearchSettings.from_signature(Signature.parse(broken)) is None
     assert SearchSettings.from_signature(Signature.parse("model:abc|beam_size:3")) is None

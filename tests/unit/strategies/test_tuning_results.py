@@ -64,6 +64,13 @@ def test_nothing_simpler_that_is_as_good_is_passed_over() -> None:
         assert all(values[name] > values[result.recommended] for name in before)  # an error rate
 
 
+def test_the_simplest_is_recommended_in_whatever_order_systems_are_named() -> None:
+    names = ["vbs", "bidis", "reverse-vbs", "loglinear both"]
+    for seed in range(3):
+        tuner = tuner_of(noise(seed, 60), ErrorRate())
+        assert tuner.compare(names).recommended == tuner.compare(reversed(names)).recommended
+
+
 def test_systems_are_ranked_with_intervals_and_the_simplest_of_the_best_is_recommended() -> None:
     weights = {"regular_weight": 1.0, "reverse_weight": 3.0, "length_weight": 1.0}
     tuner = tuner_of(planted(0, weights), ErrorRate())
@@ -132,7 +139,7 @@ def test_what_makes_no_difference_stays_as_near_its_default_as_was_tried() -> No
     )
     assert known.options["bidia bleu_t"] == {"T": 4}
     assert found.flat_note.endswith(
-        "is kept: lambda of bidis (1), length exponent of vbs-tuned (0.6), word reward of vbs-tuned (0), T "
+        "is kept: length exponent of vbs-tuned (0.6), word reward of vbs-tuned (0), lambda of bidis (1), T "
         "of bidia bleu_t (20)."
     )
     assert found.recommended is None
