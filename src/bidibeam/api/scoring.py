@@ -47,8 +47,9 @@ def use_control(
     lists: Sequence[Beams],
     control: Model,
     batch_size: int,
+    *,
     search: SearchSettings | None = None,
-    first: Model | None = None,
+    writer: Model | None = None,
 ) -> Iterator[Beams]:
     """The same lists with a second regular network in the reverse one's place.
 
@@ -60,7 +61,7 @@ def use_control(
         control: The second network.
         batch_size: Sources at once.
         search: How the lists were searched, and the control searches; its defaults if nobody knows.
-        first: The model that wrote the lists; without it nobody scores what the control writes.
+        writer: The model that wrote the lists; without it nobody scores what the control writes.
     """
     for line in lists:
         if not line.source:
@@ -74,7 +75,7 @@ def use_control(
     penalty = LENGTH_PENALTIES.create(search.length_formula, search.length_penalty)
     scorer = ListScorer(control, (Direction.REGULAR,), penalty, overwrite=True)
     network = control.sequence_scorer(Direction.REGULAR)
-    firsts = None if first is None else ListScorer(first, (Direction.REGULAR,), penalty)
+    other = None if writer is None else ListScorer(writer, (Direction.REGULAR,), penalty)
     for start in range(0, len(lists), batch_size):
         batch = [replace(line, reverse=NBest()) for line in lists[start : start + batch_size]]
         batch = scorer.score_lists(batch, Direction.REGULAR, network, is_own=False)
@@ -82,13 +83,9 @@ def use_control(
             found = control.n_best(Direction.REGULAR, [line.source for line in batch], search)
             pairs = zip(batch, found, strict=True)
             batch = [line.with_hypotheses(Direction.REVERSE, nbest) for line, nbest in pairs]
-            if firsts is not None:
-                batch = firsts.score_lists(
-                    batch,
-                    Direction.REVERSE,
-                    firsts.model.sequence_scorer(Direction.REGULAR),
-                    is_own=False,
-                )
+            if other is not None:
+                scores = other.model.sequence_scorer(Direction.REGULAR)
+                batch = other.score_lists(batch, Direction.REVERSE, scores, is_own=False)
         yield from batch
 
 

@@ -123,7 +123,7 @@ def analyse(
     if data is not None:
         if files:
             raise SettingsError("Give either lists or --data: what --data is enough for needs no lists.")
-        _analyse_data(data, names, (metric, tokenize, lowercase), out)
+        _analyse_data(data, names, metric, tokenize=tokenize, lowercase=lowercase, out=out)
     elif files:
         (judge,) = inputs.build_metrics([metric or DEFAULT_METRIC], tokenize, lowercase)
         _analyse_lists(files, names, metric=judge, out=out, **flags)
@@ -132,7 +132,13 @@ def analyse(
 
 
 def _analyse_data(
-    path: Path, names: Sequence[str], judge: tuple[str | None, str | None, bool], out: Path | None
+    path: Path,
+    names: Sequence[str],
+    metric_name: str | None,
+    *,
+    tokenize: str | None,
+    lowercase: bool,
+    out: Path | None,
 ) -> None:
     """Analyse prepared data, each analysis to a file that `bidibeam report` reads."""
     from bidibeam.data.prepared import PreparedData
@@ -143,7 +149,7 @@ def _analyse_data(
             known = ", ".join(CORPUS_ANALYSES)
             raise UnknownNameError(f"There is no analysis {name!r} of prepared data. Choose one of: {known}.")
     data = PreparedData.open(path)
-    metric = inputs.find_measure(data, *judge)
+    metric = inputs.find_metric(data, metric_name, tokenize, lowercase)
     about = {name: value for name, value in data.info.items() if name != "path"}
     for name in dict.fromkeys(names or CORPUS_ANALYSES):
         judged = {"metric": metric} if name == "constant" else {}
@@ -178,7 +184,7 @@ def _analyse_lists(
             raise SettingsError(f"The analysis {name} is one of prepared data: give them with --data.")
         ANALYSES.get(name)
     check_systems(systems)
-    inputs.allow_local(" ".join(systems))
+    inputs.allow_local(*systems)
     wanted = [StrategySettings.named(name).system for name in systems]
     tuned = inputs.read_tuned(tuned_file)
     max_length = max_length or (tuned.penalty_length if tuned is not None else None)
@@ -198,7 +204,15 @@ def _analyse_lists(
             workers=threads,
         )
     absent = {name: "and --systems leaves it out." for name in SYSTEMS if wanted and name not in wanted}
-    evidence = Evidence(found, max_length, space, threads, examples, metric, absent=absent)
+    evidence = Evidence(
+        found,
+        max_length=max_length,
+        load_vectors=space,
+        workers=threads,
+        examples=examples,
+        metric=metric,
+        absent=absent,
+    )
     with notice_if_slow("Analysing ..."):
         contents, missing = make_analyses(evidence, names or None)
     _print_analyses(contents, metric)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from bidibeam.strategies.settings import StrategySettings
 
 
-def find_controlled(settings: Sequence[StrategySettings], wrote: Model | None) -> list[StrategySettings]:
+def find_controlled(settings: Sequence[StrategySettings], writer: Model | None) -> list[StrategySettings]:
     """The strategies that a control can stand in for: of both ends.
 
     Scores of reverse hypotheses need the model that wrote the lists.
@@ -30,7 +30,7 @@ def find_controlled(settings: Sequence[StrategySettings], wrote: Model | None) -
             "--control is for strategies of both ends, such as bidis: none is named by --strategy."
         )
     for each in of_both:
-        if Direction.REVERSE in each.requirements.scored and wrote is None:
+        if Direction.REVERSE in each.requirements.scored and writer is None:
             raise SettingsError(
                 f"{each.system} needs the first network's scores of what the control writes: name the model "
                 "that wrote the lists by --model."
@@ -38,27 +38,23 @@ def find_controlled(settings: Sequence[StrategySettings], wrote: Model | None) -
     return of_both
 
 
-def search_with_control(files: Sequence[Replies], name: str, wrote: Model | None) -> list[Replies]:
+def search_with_control(files: Sequence[Replies], name: str, writer: Model | None) -> list[Replies]:
     """The same files with what a control says in place of the reverse direction."""
     from bidibeam.api.scoring import find_foreign, use_control
-    from bidibeam.models.control import ControlModel
+    from bidibeam.models.control import check_control, tell_other_data
 
     control = inputs.load_model(name)
     for file in files:
-        _check_lists(file, name, control, wrote)
-    if wrote is None:
+        _check_lists(file, name, control, writer)
+    if writer is None:
         note(
             f"whether {name} was trained on the same data, with the same tokens, is not known: --model, "
             "naming the model that wrote the lists, lets it be checked."
         )
     else:
-        ControlModel(wrote, control)  # which refuses what is no control
-        trained = [each.data.get("fingerprint") for each in (wrote, control)]
-        if None not in trained and trained[0] != trained[1]:
-            note(
-                f"{name} was trained on other data (fingerprint {trained[1]}, not {trained[0]}): what it "
-                "lacks is not the other end alone, so gains over it say little."
-            )
+        check_control(writer, control)
+        if told := tell_other_data(name, *(each.data.get("fingerprint") for each in (control, writer))):
+            note(told)
     completed = []
     for file in files:
         if (foreign := find_foreign(file.beams, control)) is not None:
@@ -67,24 +63,24 @@ def search_with_control(files: Sequence[Replies], name: str, wrote: Model | None
                 "was probably trained on other data, so the comparison is invalid."
             )
         search = _find_search(file, name)
-        used = use_control(file.beams, control, control.batch_size, search, wrote)
+        used = use_control(file.beams, control, control.batch_size, search=search, writer=writer)
         lists = track(used, len(file.beams), "scoring with the control")
         signature = file.signature.extended(control=control.fingerprint)
         completed.append(replace(file, beams=list(lists), signature=signature))
     return completed
 
 
-def _check_lists(file: Replies, name: str, control: Model, wrote: Model | None) -> None:
+def _check_lists(file: Replies, name: str, control: Model, writer: Model | None) -> None:
     """Refuse a control that wrote the lists itself, and a model that did not."""
     known = None if file.model is None else set(file.model.split("+"))
     if known is not None and control.fingerprint in known:
         raise SettingsError(
             f"{name} wrote the lists of {file.file}: a control must have been trained with another seed."
         )
-    if known is not None and wrote is not None and not known & set(wrote.fingerprint.split("+")):
+    if known is not None and writer is not None and not known & set(writer.fingerprint.split("+")):
         raise SettingsError(
-            f"--model {wrote.name} did not write the lists of {file.file}: its weights are "
-            f"{wrote.fingerprint}, and theirs {file.model}. Name the model that did."
+            f"--model {writer.name} did not write the lists of {file.file}: its weights are "
+            f"{writer.fingerprint}, and theirs {file.model}. Name the model that did."
         )
 
 

@@ -158,8 +158,8 @@ def evaluate(
     names = _name_systems(files, [" ".join(name.split()) for name in strategies])
     if model is not None and control is None:
         raise SettingsError("--model is for --control: it says which network that one is compared with.")
-    wrote = None if model is None else inputs.load_model(model)
-    controlled = find_controlled([each for each, _ in settings], wrote) if control is not None else []
+    writer = None if model is None else inputs.load_model(model)
+    controlled = find_controlled([each for each, _ in settings], writer) if control is not None else []
     of_names = zip(names, cycle(settings), strict=False)  # each file has a system of each strategy
     controls = [f"{name}{CONTROL}" for name, (each, _) in of_names if each in controlled]
     against = _find_baselines(baselines, names, controls)
@@ -169,7 +169,7 @@ def evaluate(
     how: Any = {"max_length": length, "vectors": vectors, "workers": workers or inputs.count_cores()}
     found = _build_systems(replies, names, settings, **how)
     if control is not None:
-        lists = search_with_control(replies, control, wrote)
+        lists = search_with_control(replies, control, writer)
         found += _build_systems(lists, controls, [each for each in settings if each[0] in controlled], **how)
     inputs.note_case(
         (reply for system in found for reply in system.replies),

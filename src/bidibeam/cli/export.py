@@ -99,7 +99,7 @@ def info(model: Path | None, as_json: bool) -> None:
     """
     from bidibeam.api import describe_model
     from bidibeam.models.loading import bundled_path
-    from bidibeam.reporting.numbers import format_value
+    from bidibeam.text import format_value
 
     if model is None:
         show(BUNDLED_NOTE, style="dim")

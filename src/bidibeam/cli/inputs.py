@@ -131,10 +131,15 @@ def take_strategy(flags: dict[str, Any]) -> tuple[StrategySettings | None, int]:
     return strategy, workers
 
 
-def allow_local(name: str | None) -> None:
-    """Let package.module:name be found where `python -m` would look, and a script of ours would not."""
-    here = str(Path.cwd())
-    if name is not None and ":" in name and sys.path[:1] != [here]:
+def allow_local(*names: str | None) -> None:
+    """Let package.module:name, if one of the names is of that kind, be found where the command was called."""
+    if any(name is not None and ":" in name for name in names):
+        import_from_here()
+
+
+def import_from_here() -> None:
+    """Let modules be found where `python -m` would look, and a script of ours would not."""
+    if sys.path[:1] != [here := str(Path.cwd())]:
         sys.path.insert(0, here)
 
 
@@ -142,24 +147,21 @@ def build_metrics(names: Sequence[str], tokenize: str | None, lowercase: bool) -
     """The metrics that flags name; one of package.module:name may lie where the command was called."""
     from bidibeam import metrics
 
-    for name in names:
-        allow_local(name)
+    allow_local(*names)
     return metrics.build_metrics(names, tokenize, lowercase or None)
 
 
-def find_measure(
+def find_metric(
     data: PreparedData, name: str | None, tokenize: str | None = None, lowercase: bool = False
 ) -> Metric:
-    """The metric that flags name, or else that of the corpus, if systems can be chosen by it."""
+    """The metric that flags name, or else that of the corpus."""
     from bidibeam.data.corpora import find_defaults
     from bidibeam.metrics import DEFAULT_METRIC
-    from bidibeam.metrics.scoring import check_tunable
 
     own = {} if name else find_defaults(data.info["corpus"], "measure")
     (metric,) = build_metrics(
         [name or own.get("metric", DEFAULT_METRIC)], tokenize or own.get("tokenize"), lowercase
     )
-    check_tunable(metric)
     return metric
 
 

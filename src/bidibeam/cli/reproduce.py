@@ -11,7 +11,7 @@ import click
 
 from bidibeam.cli import options
 from bidibeam.cli.console import show, tell
-from bidibeam.cli.inputs import allow_local, build_metrics, count_cores
+from bidibeam.cli.inputs import allow_local, build_metrics, count_cores, import_from_here
 from bidibeam.cli.streams import withhold_stdin
 from bidibeam.data.corpora import CORPORA
 from bidibeam.errors import SettingsError
@@ -106,8 +106,9 @@ def reproduce(
         ending = source.name.partition(".")[2].removesuffix(".gz").removesuffix(".xz")
         if ending in ("tsv", "jsonl"):
             raise SettingsError(f"{source} is not the chitchat corpus. Did you mean --corpus {ending}?")
-    for text in (metric, *overrides, ":" if options["config"] else None):  # whose systems may name modules
-        allow_local(text)
+    allow_local(metric, *overrides)
+    if options["config"]:  # which may name modules
+        import_from_here()
     named = data.name if data else source.name.partition(".")[0] if source else corpus
     folder = out or Path("runs") / "-".join([named, preset, *([Path(model).name] if model else [])])
     with withhold_stdin():

@@ -11,7 +11,7 @@ import click
 from bidibeam import hf
 from bidibeam.cli import options
 from bidibeam.cli.console import show, tell
-from bidibeam.cli.inputs import find_measure
+from bidibeam.cli.inputs import find_metric
 from bidibeam.cli.streams import withhold_stdin
 from bidibeam.cli.tune import tune_quickly
 from bidibeam.config import load_yaml, merge, parse_override, resolve
@@ -107,6 +107,7 @@ def train(
     """  # noqa: D301
     from bidibeam.cli.training_progress import TrainingProgress
     from bidibeam.data.prepared import PreparedData
+    from bidibeam.metrics.scoring import check_tunable
     from bidibeam.training.state import started_with
     from bidibeam.training.train import train as train_run
 
@@ -115,7 +116,8 @@ def train(
     is_fine_tuned = base is not None or isinstance(before.get("base"), str)
     _check_flags(is_fine_tuned=is_fine_tuned)
     pairs = PreparedData.open(data)
-    measure = find_measure(pairs, metric)
+    judge = find_metric(pairs, metric)
+    check_tunable(judge)
     if resume and not before and not (run / "config.json").is_file():
         named = "" if is_fine_tuned else f" with the preset {preset or 'paper'}"
         show(f"There is no run in {run} yet: starting one{named}.")
@@ -145,7 +147,7 @@ def train(
         PartialState().destroy_process_group()
     if os.environ.get("RANK", "0") == "0":  # of several processes only the first says it
         if is_tuned:
-            tune_quickly(run, pairs, measure)
+            tune_quickly(run, pairs, judge)
         tell(f"Next: bidibeam chat {model}", style=None)
 
 

@@ -16,7 +16,7 @@ from bidibeam.cli.inputs import (
     allow_local,
     build_metrics,
     count_cores,
-    find_measure,
+    find_metric,
     load_for_search,
     take_model,
 )
@@ -81,17 +81,19 @@ def tune(
     bidibeam tune bart --reverse bart-reverse --beam-size 50
     """  # noqa: D301
     from bidibeam.api.tuning import QUICK_SOURCES, TuningPlan, open_tuning_data
+    from bidibeam.metrics.scoring import check_tunable
 
     if metric is not None:
         build_metrics([metric], tokenize, lowercase)  # a wrong name is told before anything is loaded
-    allow_local(" ".join(strategy))
+    allow_local(*strategy)
     plan = TuningPlan.parse(strategy) if strategy else None
     named = take_model(model, flags)
     if named["name"] is None:
         raise click.UsageError("Missing argument 'MODEL': the model whose folder tuned.json goes into.")
     loaded, settings, _ = load_for_search(named, flags, as_tuned=False)
     prepared = open_tuning_data(loaded, data)
-    judged_by = find_measure(prepared, metric, tokenize, lowercase)
+    judged_by = find_metric(prepared, metric, tokenize, lowercase)
+    check_tunable(judged_by)
     if plan is None:
         plan = TuningPlan.all_of(loaded, settings, vectors, quick=quick)
         if plan.left_out:

@@ -35,7 +35,7 @@ from bidibeam.metrics import DEFAULT_METRIC
 from bidibeam.metrics.scoring import minds_case
 from bidibeam.models.base import Model, writes_capitals
 from bidibeam.models.checkpoint import find_device
-from bidibeam.models.control import ControlModel, check_control_tokens
+from bidibeam.models.control import check_control, check_control_tokens, tell_other_data
 from bidibeam.reporting.report import FIGURES, REPORT_FILES, write_report
 from bidibeam.reporting.results import RESULTS_FILE
 from bidibeam.scores import recorded
@@ -92,7 +92,7 @@ class Experiment(Plan):
             raise SettingsError(f"{model.name} serves none of the systems: {' '.join(missing.values())}")
         given = model.identified_by(loaded)
         if second is not None:
-            ControlModel(loaded, second)  # which refuses what is no control
+            check_control(loaded, second)
         settings = replace(settings, systems=systems)
         if not writes_capitals(loaded) and any(map(minds_case, settings.metrics)):
             settings = replace(settings, lowercase=True)
@@ -152,13 +152,9 @@ class Experiment(Plan):
             known = self.given.data
         elif data.is_file():
             known = read_stage_file(data).get("fingerprint")
-        if self.control is None or None in (known, self.control.data) or known == self.control.data:
+        if self.control is None:
             return ""
-        name = self.control.metadata["name"]
-        return (
-            f"The control {name} was trained on other data (fingerprint {self.control.data}, not {known}): "
-            "what it lacks is not the other end alone, so gains over it say little."
-        )
+        return tell_other_data(str(self.control.metadata["name"]), self.control.data, known)
 
     def stages(self) -> list[Stage]:
         """Returns every stage, in order."""

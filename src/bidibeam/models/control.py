@@ -32,15 +32,7 @@ class ControlModel:
     control: Model
 
     def __post_init__(self) -> None:
-        for each in (self.model, self.control):
-            if Direction.REGULAR not in each.directions:
-                raise SettingsError(f"{each.name} has no regular direction, and a control compares two.")
-        if self.model.fingerprint and self.model.fingerprint == self.control.fingerprint:
-            raise SettingsError(
-                f"The control {self.control.name} has the same weights as {self.model.name}: give one that "
-                "was trained with another seed."
-            )
-        self.check_shared_tokens()
+        check_control(self.model, self.control)
 
     directions = (Direction.REGULAR, Direction.REVERSE)
     path = None
@@ -65,13 +57,7 @@ class ControlModel:
         return getattr(self.model, name)
 
     def check_shared_tokens(self) -> None:
-        """Refuse two networks that do not know the same tokens: neither can score the other's hypotheses."""
-        ours, theirs = self.model, self.control
-        if None not in (ours.tokenizer, theirs.tokenizer):
-            check_control_tokens(ours.tokenizer, theirs)
-        elif ours.vocabulary_size != theirs.vocabulary_size:  # functions, which do not list their tokens
-            difference = f"{theirs.vocabulary_size} in place of {ours.vocabulary_size}"
-            raise SettingsError(OTHER_TOKENS.format(theirs.name, difference))
+        """Does nothing: the two were compared when they were put together."""
 
     def n_best(self, direction: Direction, sources: Sequence[str], settings: SearchSettings) -> list[NBest]:
         """Search one of the two, from left to right."""
@@ -89,7 +75,34 @@ class ControlModel:
         return self.model if direction is Direction.REGULAR else self.control
 
 
+def check_control(model: Model, control: Model) -> None:
+    """Refuse a control that cannot stand beside a model: of other tokens, or of the same weights."""
+    for each in (model, control):
+        if Direction.REGULAR not in each.directions:
+            raise SettingsError(f"{each.name} has no regular direction, and a control compares two.")
+    if model.fingerprint and model.fingerprint == control.fingerprint:
+        raise SettingsError(
+            f"The control {control.name} has the same weights as {model.name}: give one that was trained "
+            "with another seed."
+        )
+    if None not in (model.tokenizer, control.tokenizer):
+        check_control_tokens(model.tokenizer, control)
+    elif model.vocabulary_size != control.vocabulary_size:  # functions, which do not list their tokens
+        difference = f"{control.vocabulary_size} in place of {model.vocabulary_size}"
+        raise SettingsError(OTHER_TOKENS.format(control.name, difference))
+
+
 def check_control_tokens(tokenizer: Any, control: Model) -> None:
     """Refuse a control with other tokens than those of a tokenizer."""
     if (difference := compare_tokens(tokenizer, control.tokenizer)) is not None:
         raise SettingsError(OTHER_TOKENS.format(control.name, difference))
+
+
+def tell_other_data(name: str, control: str | None, model: str | None) -> str:
+    """Says so if a control was trained on other data than a model, by their fingerprints; else empty."""
+    if None in (control, model) or control == model:
+        return ""
+    return (
+        f"The control {name} was trained on other data (fingerprint {control}, not {model}): what it lacks "
+        "is not the other end alone, so gains over it say little."
+    )

@@ -18,7 +18,6 @@ from bidibeam.reporting.numbers import (
     format_metric,
     format_percent,
     format_signed,
-    format_value,
     label_metric,
     to_number,
 )
@@ -27,6 +26,7 @@ from bidibeam.reporting.plots import Look, assign_looks
 from bidibeam.reporting.quality import label_axis
 from bidibeam.reporting.results import NO_SIZE, Results
 from bidibeam.reporting.scores import compare_matched
+from bidibeam.text import format_value
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

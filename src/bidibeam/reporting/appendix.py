@@ -16,10 +16,10 @@ from bidibeam.reporting.blocks import (
     number_columns,
     text_columns,
 )
-from bidibeam.reporting.numbers import NOTHING, format_fixed, format_value, join_words, to_number, to_numbers
+from bidibeam.reporting.numbers import NOTHING, format_fixed, join_words, to_number, to_numbers
 from bidibeam.reporting.results import NO_SIZE, Results
 from bidibeam.strategies.tuning import EXPONENTS, LAMBDAS, PENALTIES, REWARDS
-from bidibeam.text import spell_name
+from bidibeam.text import format_value, spell_name
 
 GRIDS = {"lambda_": LAMBDAS, "length_exponent": EXPONENTS, "word_reward": REWARDS, "T": PENALTIES}
 EDGES = {name: tuple(end for end in (min(grid), max(grid)) if end) for name, grid in GRIDS.items()}

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from bidibeam.metrics import METRICS
-from bidibeam.text import format_value as format_value
+from bidibeam.text import format_value
 
 NOTHING = "-"
 """Stands where there is no number."""

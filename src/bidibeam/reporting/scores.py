@@ -28,7 +28,6 @@ from bidibeam.reporting.numbers import (
     format_percent,
     format_seeds,
     format_signed,
-    format_value,
     join_words,
     label_metric,
     mean,
@@ -36,6 +35,7 @@ from bidibeam.reporting.numbers import (
 )
 from bidibeam.reporting.results import NO_SIZE, TESTS, Comparison, Results
 from bidibeam.strategies.settings import TUNED_VBS
+from bidibeam.text import format_value
 
 HEADROOM, P_AGAINST, MATCHED = "headroom captured", "p against", "over vbs at its length ratio"
 MIN_GAIN = 0.1

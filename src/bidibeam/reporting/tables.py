@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bidibeam.hypotheses import Direction
-from bidibeam.reporting.numbers import format_value
+from bidibeam.text import format_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

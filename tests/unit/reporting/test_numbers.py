@@ -18,13 +18,13 @@ from bidibeam.reporting.numbers import (
     format_percent,
     format_seeds,
     format_signed,
-    format_value,
     join_words,
     label_metric,
     mean,
     stdev,
 )
 from bidibeam.reporting.paper import FOOTNOTE, PAPER
+from bidibeam.text import format_value
 
 
 @pytest.mark.parametrize("value", [None, math.nan, math.inf, True, "1.5", [1]])
