@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
+from unicodedata import normalize
 
 import pytest
 
@@ -199,3 +200,16 @@ def test_real_tasks_have_so_many_items_and_references(
     assert tuple(map(len, counted)) == items
     texts = (sum(1 + len(pair.alternatives) for pair in found[split]) for split in SPLITS)
     assert tuple(texts) == references
+
+
+def test_egyptian_arabic_is_written_in_an_order_that_is_not_composed() -> None:
+    path = (
+        Path(os.environ.get("BIDIBEAM_TEST_DATA", "nowhere")) / "tasks" / "sigmorphon2023-inflection.tar.xz"
+    )
+    if not path.exists():
+        pytest.skip(f"BIDIBEAM_TEST_DATA does not name a folder that holds tasks/{path.name}")
+    conversations = CORPORA.create("inflection", "arz").read(path)
+    forms = [each.utterances[-1].text for each in conversations if split_of(each.split) == "test"]
+
+    assert sum(form != normalize("NFC", form) for form in forms) == 266  # as docs/which-strategy.md tells
+    assert len(forms) == 1_000

@@ -9,6 +9,7 @@ import click
 
 from bidibeam.cli.console import format_count, note, show, show_preparation, tell
 from bidibeam.cli.options import PATH, option
+from bidibeam.fields import show_value
 
 if TYPE_CHECKING:
     from bidibeam.data.prepared import PreparedData
@@ -144,6 +145,9 @@ def show_summary(data: PreparedData) -> None:
     for reason in statistics["dropped"][splits[0]]:
         counts = (f"{statistics['dropped'][split][reason]:,}" for split in splits)
         table.add_row(f"dropped: {reason.replace('_', ' ')}", *counts)
+    if any(statistics["repeats"].values()):
+        counts = (f"{statistics['repeats'].get(split, 0):,}" for split in splits)
+        table.add_row("repeated, kept once", *counts)
     for side in ("source", "response"):
         shares = (f"{100 * statistics['coverage'][split][side]:.2f} %" for split in splits)
         table.add_row(f"{side} words in vocabulary", *shares)
@@ -151,6 +155,21 @@ def show_summary(data: PreparedData) -> None:
     for split, count in statistics["kept_though_too_long"].items():
         if count:
             note(f"The official {split} split keeps {format_count(count, 'pair')} longer than the limits.")
+    for split, count in statistics["repeats"].items():
+        if count and split in statistics["splits"]["official"]:
+            note(
+                f"{format_count(count, 'pair')} of the official {split} split "
+                f"{'repeats another and is' if count == 1 else 'repeat others and are'} kept once: replies "
+                "lie beside the lines of the prepared file, and not of the original."
+            )
+    for split, found in statistics["rewritten"].items():
+        if found["count"]:
+            text, written = map(show_value, found["first"])
+            note(
+                f"no reply can equal {found['count']:,} of {format_count(found['references'], 'reference')} "
+                f"of {split}, which the tokenizer writes otherwise, such as {text} as {written}. "
+                "--target-tokenizer bpe writes every text as it is."
+            )
     for side, coverage in statistics["coverage"]["validation"].items():
         if coverage < LOW_COVERAGE:
             flag = {"source": "--source-tokenizer", "response": "--target-tokenizer"}[side]
@@ -167,6 +186,12 @@ def show_summary(data: PreparedData) -> None:
                 f"Warning: {leak['shared']:,} of {leak['items']:,} {leak['compared']} of {name} "
                 f"({share:.{0 if share >= 1 else 2}f} %) also stand in training, case ignored: "
                 "scores on them say little about new ones.",
+                style="yellow",
+            )
+        if count := leak.get("in_validation"):
+            tell(
+                f"Warning: {count:,} of {leak['items']:,} {leak['compared']} of {name} also stand in "
+                "validation: what is chosen there is chosen on them.",
                 style="yellow",
             )
 

@@ -6,6 +6,7 @@ import hashlib
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING
+from unicodedata import normalize
 
 from bidibeam.data.words import well_formed
 from bidibeam.errors import CorpusError
@@ -64,10 +65,18 @@ class Pair:
     split: str = ""
     is_lone: bool = False
 
+    @property
+    def responses(self) -> tuple[str, ...]:
+        """The reply and what else it might have been."""
+        return (self.response, *self.alternatives)
+
 
 def tidy(texts: Iterable[str]) -> str:
-    """Joins texts by single spaces, without stray white space or characters that no file can hold."""
-    return well_formed(" ".join(" ".join(texts).split()))
+    """Joins texts by single spaces, letters composed (NFC), as tokenizers write them.
+
+    Stray white space is gone, and so are characters that no file can hold.
+    """
+    return normalize("NFC", well_formed(" ".join(" ".join(texts).split())))
 
 
 def turn_pairs(conversation: Conversation) -> Iterator[Pair]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +55,7 @@ class SplitPairs:
     items: list[int]  # an item's pairs follow each other; in training each pair is an item
     official: frozenset[str]  # the splits that the corpus came with; the others are by hash
     way: str  # what is split by hash: "conversations", "sources" or "pairs"
+    repeats: Mapping[str, int]  # by held-out split, pairs that repeat another and are there once
 
     @property
     def splits(self) -> list[str]:
@@ -98,7 +100,11 @@ def split_pairs(
     ]
     if len({name for name in sets if split_of(name) == "test"}) == 1:
         sets = [split_of(name) for name in sets]
-    return SplitPairs(*_gather_references(pairs, sets), official, way)
+    gathered, names, items = _gather_references(pairs, sets)
+    given = Counter(split_of(name) for pair, name in zip(pairs, sets, strict=True) for _ in pair.responses)
+    given.subtract(map(split_of, names))
+    repeats = {name: given[name] for name in SPLITS[1:]}
+    return SplitPairs(gathered, names, items, official, way, repeats)
 
 
 def _gather_references(pairs: Sequence[Pair], sets: Sequence[str]) -> tuple[list[Pair], list[str], list[int]]:
@@ -108,12 +114,11 @@ def _gather_references(pairs: Sequence[Pair], sets: Sequence[str]) -> tuple[list
     """
     items: dict[Any, tuple[str, Pair, list[str]]] = {}
     for number, (pair, name) in enumerate(zip(pairs, sets, strict=True)):
-        responses = [pair.response, *pair.alternatives]
         if name == "train":
-            items |= {(number, place): (name, pair, [text]) for place, text in enumerate(responses)}
+            items |= {(number, place): (name, pair, [text]) for place, text in enumerate(pair.responses)}
         else:
             key = (name, pair.source) if pair.is_lone else number
-            items.setdefault(key, (name, pair, []))[2].extend(responses)
+            items.setdefault(key, (name, pair, []))[2].extend(pair.responses)
     gathered = [
         (pair if text == pair.response else replace(pair, response=text), name, item)
         for item, (name, pair, references) in enumerate(items.values())
@@ -133,23 +138,31 @@ KEYS: dict[str, Callable[[Pair], object]] = {
 def count_leaks(split: SplitPairs, is_kept: Sequence[bool]) -> dict[str, dict[str, Any]]:
     """Counts by held-out set the items that training has too, letters compared without their case.
 
-    Lone pairs are compared by their sources. In conversations the same is often said before different
-    replies, so there source and reply must be alike. A test set that came with the corpus is refused if all
-    of it also occurs in training.
+    Of test sets those that validation has are counted likewise, as "in_validation". Lone pairs are compared
+    by their sources. In conversations the same is often said before different replies, so there source and
+    reply must be alike. A test set that came with the corpus is refused if all of it also occurs in training.
     """
     rows = [
         row
         for row, kept in zip(zip(split.pairs, split.sets, split.items, strict=True), is_kept, strict=True)
         if kept
     ]
-    training = [pair for pair, name in zip(split.pairs, split.sets, strict=True) if name == "train"]
-    known = {compared: set(map(key, training)) for compared, key in KEYS.items()}
+    known: dict[tuple[str, str], set[object]] = {
+        (each, compared): {
+            key(pair) for pair, name in zip(split.pairs, split.sets, strict=True) if name == each
+        }
+        for each in SPLITS[:2]
+        for compared, key in KEYS.items()
+    }
     leaks: dict[str, dict[str, Any]] = {}
     for name in dict.fromkeys(["validation", *(name for _, name, _ in rows if name != "train")]):
         members = [(pair, item) for pair, each, item in rows if each == name]
         compared = "sources" if all(pair.is_lone for pair, _ in members) else "pairs"
         items = {item for _, item in members}
-        shared = {item for pair, item in members if KEYS[compared](pair) in known[compared]}
+        shared, chosen_on = (
+            {item for pair, item in members if KEYS[compared](pair) in known[other, compared]}
+            for other in SPLITS[:2]
+        )
         is_official_test = "test" in split.official and split_of(name) == "test"
         if is_official_test and shared == items:
             raise CorpusError(
@@ -157,12 +170,14 @@ def count_leaks(split: SplitPairs, is_kept: Sequence[bool]) -> dict[str, dict[st
                 "so it measures nothing new: take them out of training, or give another test set."
             )
         leaks[name] = {"shared": len(shared), "items": len(items), "compared": compared}
+        if split_of(name) == "test":
+            leaks[name]["in_validation"] = len(chosen_on)
     return leaks
 
 
 def check_files(files: Mapping[str, Sequence[str]], pairs: Sequence[Pair]) -> None:
     """Refuses a corpus that has files for a split, but no pair in them."""
-    found = {pair.split for pair in pairs}
+    found = {pair.split for pair in pairs if pair.source or pair.response}
     for name, paths in files.items():
         if name not in found:
             raise CorpusError(

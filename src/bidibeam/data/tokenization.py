@@ -196,7 +196,7 @@ def _make_backend(kind: Kind, *, cased: bool) -> tokenizers.Tokenizer:
     """Returns a tokenizer that has learnt nothing yet."""
     if kind == "bpe":
         backend = tokenizers.Tokenizer(models.BPE())
-        backend.normalizer = wording.make_normalizer(lowercase=False)
+        backend.normalizer = wording.make_plain_normalizer(lowercase=False)
         backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
         backend.decoder = decoders.ByteLevel()
         return backend
@@ -205,7 +205,7 @@ def _make_backend(kind: Kind, *, cased: bool) -> tokenizers.Tokenizer:
         backend.normalizer = wording.make_normalizer(lowercase=not cased)
         backend.pre_tokenizer = wording.make_pre_tokenizer()
     else:
-        backend.normalizer = wording.make_character_normalizer(lowercase=not cased)
+        backend.normalizer = wording.make_plain_normalizer(lowercase=not cased)
         backend.pre_tokenizer = wording.make_character_pre_tokenizer()
         backend.decoder = decoders.Fuse()
     return backend

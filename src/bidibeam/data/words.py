@@ -72,7 +72,7 @@ def make_pre_tokenizer() -> pre_tokenizers.PreTokenizer:
 
 
 @cache
-def make_character_normalizer(*, lowercase: bool) -> normalizers.Normalizer:
+def make_plain_normalizer(*, lowercase: bool) -> normalizers.Normalizer:
     """Returns what composes letters and makes controls spaces, and leaves all else as it is written."""
     steps = [normalizers.Replace(Regex(r"\p{Cc}"), " "), normalizers.NFC()]
     return normalizers.Sequence([normalizers.Lowercase(), *steps] if lowercase else steps)

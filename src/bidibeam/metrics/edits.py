@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from unicodedata import normalize
 
 import numpy as np
 from rapidfuzz.distance import Levenshtein
@@ -23,9 +24,16 @@ def _case(lowercase: bool) -> str:
     return "lc" if lowercase else "mixed"
 
 
+def compose(text: str, *, lowercase: bool) -> str:
+    """Returns a text in Unicode's composed form (NFC), in which one letter is one however it was typed."""
+    return normalize("NFC", text.lower() if lowercase else text)
+
+
 @dataclass(frozen=True)
 class ExactMatch:
     """How many replies are what a person answered, in per cent; space around a text does not count.
+
+    Nor does it how a letter was typed, as one character or as two (Unicode's NFC).
 
     Args:
         lowercase: Whether case is ignored.
@@ -53,7 +61,7 @@ class ExactMatch:
         return mean_percent(sums)
 
     def _plain(self, text: str) -> str:
-        return (text.lower() if self.lowercase else text).strip()
+        return compose(text, lowercase=self.lowercase).strip()
 
 
 @dataclass(frozen=True)
@@ -79,8 +87,8 @@ def edit_rates(sums: Array) -> Array:
 class EditRate(ABC):
     """Edits over the lengths of the references, both summed over all replies, in per cent.
 
-    An edit inserts, deletes or replaces one token. Of several references that counts which has the lowest
-    rate, and of equal ones that with the fewest edits.
+    An edit inserts, deletes or replaces one token, of texts in Unicode's composed form (NFC). Of several
+    references that counts which has the lowest rate, and of equal ones that with the fewest edits.
 
     Args:
         lowercase: Whether case is ignored.
@@ -125,7 +133,7 @@ class EditRate(ABC):
         return edit_rates(sums)
 
     def _split(self, text: str) -> Sequence[str]:
-        return self.tokens(text.lower() if self.lowercase else text)
+        return self.tokens(compose(text, lowercase=self.lowercase))
 
 
 @dataclass(frozen=True)

@@ -391,7 +391,29 @@ def test_prepare_tells_where_the_splits_come_from_and_what_training_knows_of_the
         r"Also in training: 0 of \d+ sources of validation, 2 of 3 sources of test_a, 0 of 3", told
     )
     assert "sources of test_b also" not in told
+    assert "in validation: what is chosen there" not in told
+    assert "repeat" not in told
+    assert "no reply can equal" not in told
     assert re.search(r"sources, with all references │ +- │ +\d+ │ +6 │", told)
+
+
+def test_prepare_tells_what_would_spoil_a_measure(tmp_path: Path) -> None:
+    for name, lines in {
+        "train": [f"tea {place} ?\tyes" for place in range(50)],
+        "valid": ["milk ?\tyes", "oh\tyes"],
+        "test": ["milk ?\t„yes“", "milk ?\t„yes“", "so\tyes"],
+    }.items():
+        (tmp_path / f"{name}.tsv").write_text("\n".join(lines))
+
+    told = " ".join(called("prepare", "tsv", "--source", tmp_path, "--out", tmp_path / "out").told.split())
+
+    for expected in (
+        "Warning: 1 of 2 sources of test also stand in validation: what is chosen there is chosen on them.",
+        "Note: 1 pair of the official test split repeats another and is kept once: replies lie beside the",
+        "Note: no reply can equal 1 of 2 references of test, which the tokenizer writes otherwise, such as",
+    ):
+        assert expected in told
+    assert re.search(r"repeated, kept once │ +0 │ +0 │ +1 │", told)
 
 
 def test_unequal_line_counts_are_one_sentence(tmp_path: Path) -> None:

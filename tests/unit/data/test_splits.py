@@ -219,6 +219,76 @@ def test_references_of_json_lines_are_one_item_and_in_training_a_pair_each(tmp_p
     assert data.info["pairs"] == {"train": 4, "validation": 3, "test": 3}
 
 
+def test_a_response_beside_references_is_one_of_them(tmp_path: Path) -> None:
+    (tmp_path / "c").mkdir()
+    for name in ("train", "valid", "test"):
+        line = {"source": name, "response": "red", "references": ["cat", "dog"]}
+        again = {"source": f"{name} again", "reference": "cat", "references": ["cat", "dog"]}
+        (tmp_path / "c" / f"{name}.jsonl").write_text(f"{json.dumps(line)}\n{json.dumps(again)}\n")
+
+    data = make(tmp_path, "jsonl")
+
+    assert texts(data, "test") == [("test", ["red", "cat", "dog"]), ("test again", ["cat", "dog"])]
+    assert data.info["pairs"]["train"] == 5
+
+
+def test_held_out_pairs_that_repeat_another_are_counted(tmp_path: Path) -> None:
+    twice = [*number(3, "milk"), *number(2, "milk"), ("milk 0 ?", "no")]
+    write_tsv(tmp_path / "c", train=number(50) * 2, dev=number(3, "coffee"), test=twice)
+
+    data = make(tmp_path)
+
+    assert data.statistics["repeats"] == {"validation": 0, "test": 2}
+    assert data.info["pairs"] == {"train": 100, "validation": 3, "test": 4}
+
+
+def test_sources_of_a_test_set_that_validation_has_are_counted(tmp_path: Path) -> None:
+    write_tsv(tmp_path / "c", train=number(50), dev=number(3, "MILK"), test=number(5, "milk"))
+
+    assert make(tmp_path).statistics["leaks"]["test"] == {
+        "shared": 0,
+        "items": 5,
+        "compared": "sources",
+        "in_validation": 3,
+    }
+
+
+COMPOSED, DECOMPOSED = "caf\u00e9", "cafe\u0301"
+FANCY = "\u201eJa\u201c \u2013 sagt\u2019s\u2026"
+
+
+@pytest.mark.parametrize("kind", ["char", "word", "bpe"])
+def test_texts_are_composed_so_that_a_reply_can_equal_them(kind: str, tmp_path: Path) -> None:
+    for name in ("train", "dev", "test"):
+        write_tsv(tmp_path / "c", **{name: [(f"{name} {DECOMPOSED}", DECOMPOSED)] * 3})
+
+    data = make(tmp_path, tokenizer=kind, cased=True, vocabulary_size=300)
+
+    assert texts(data, "test") == [(f"test {COMPOSED}", [COMPOSED])]
+    assert data.statistics["rewritten"]["test"] == {"count": 0, "references": 1}
+    assert data.tokenizer.text(data.tokenizer.tokens(data.tokenizer.encode(DECOMPOSED))) == COMPOSED
+
+
+@pytest.mark.parametrize(
+    ("kind", "rewritten"),
+    [
+        ("word", {"count": 2, "references": 3, "first": [FANCY, '"ja" -- sagt\'s...']}),
+        ("char", {"count": 1, "references": 3, "first": ["quiz", "<unk><unk>i<unk>"]}),
+        ("bpe", {"count": 0, "references": 3}),
+    ],
+)
+def test_references_that_a_tokenizer_writes_otherwise_are_counted(
+    kind: str, rewritten: dict[str, Any], tmp_path: Path
+) -> None:
+    known = [("tea", FANCY), ("milk", "Ja sagt's")]
+    test = [*((f"{source} ?", text) for source, text in known), ("juice", "quiz")]
+    write_tsv(tmp_path / "c", train=known, dev=[("oh", "ja")], test=test)
+
+    data = make(tmp_path, tokenizer=kind, vocabulary_size=300)
+
+    assert data.statistics["rewritten"] == {"validation": {"count": 0, "references": 1}, "test": rewritten}
+
+
 def test_official_held_out_splits_keep_what_is_too_long_and_training_does_not(tmp_path: Path) -> None:
     long = [("tea " * 9, "no"), ("short", "no " * 9), ("", "lost")]
     write_tsv(tmp_path / "c", train=[*number(90), *long], test=[*number(2, "milk"), *long])
@@ -262,8 +332,8 @@ def test_sources_that_training_knows_are_counted(tmp_path: Path) -> None:
 
     assert make(tmp_path).statistics["leaks"] == {
         "validation": {"shared": 0, "items": 3, "compared": "sources"},
-        "test_a": {"shared": 2, "items": 3, "compared": "sources"},
-        "test_b": {"shared": 1, "items": 3, "compared": "pairs"},
+        "test_a": {"shared": 2, "items": 3, "compared": "sources", "in_validation": 0},
+        "test_b": {"shared": 1, "items": 3, "compared": "pairs", "in_validation": 0},
     }
 
 
@@ -283,6 +353,7 @@ def test_sources_that_training_knows_are_counted(tmp_path: Path) -> None:
             r"^The test split is empty: test\.tsv holds no pair\. Take it away, or put pairs into it\.$",
         ),
         ({"valid": []}, r"^The validation split is empty: valid\.tsv holds no pair\."),
+        ({"test": [("", ""), ("", "")]}, r"^The test split is empty: test\.tsv holds no pair\. Take it away"),
         ({"test": [("", "x")]}, r"^No pair is left in the test split \(dropped: empty_source 1\): raise"),
     ],
 )
@@ -301,7 +372,8 @@ def test_a_test_set_of_conversations_may_stand_in_training_but_for_one_pair(tmp_
     pairs = [(*pair, f"c{place}") for place, pair in enumerate(number(50))]
     write_tsv(tmp_path / "c", train=pairs, test=[*pairs[:3], ("tea 0 ?", "no", "d")])
 
-    assert make(tmp_path).statistics["leaks"]["test"] == {"shared": 3, "items": 4, "compared": "pairs"}
+    leak = make(tmp_path).statistics["leaks"]["test"]
+    assert leak == {"shared": 3, "items": 4, "compared": "pairs", "in_validation": 0}
 
 
 @pytest.mark.parametrize(

@@ -107,6 +107,23 @@ def test_held_out_files_without_one_for_training_are_refused_and_others_are_one_
         CorpusError, match=r"^test\.tsv is named after a split, but no file is named train: name"
     ):
         list(CORPORA.create("tsv").read(tmp_path))
+    for name in ("a.tsv", "b.tsv"):
+        (tmp_path / name).unlink()
+    with pytest.raises(CorpusError, match=r"^test\.tsv is named after a split, but no file is named train"):
+        list(CORPORA.create("tsv").read(tmp_path))
+    assert [each.split for each in CORPORA.create("tsv").read(tmp_path / "test.tsv")] == [""]
+
+
+def test_a_header_is_no_pair(tmp_path: Path) -> None:
+    pairs = "".join(f"s{number}\tr{number}\n" for number in range(200))
+    (tmp_path / "train.tsv").write_text(f"Source\tTarget\n{pairs}")
+    reader = CORPORA.create("tsv")
+    assert len(list(reader.read(tmp_path))) == 200
+    assert reader.line_errors.first.startswith("line 1 of train.tsv (a header, where each line must be a p")
+
+    (tmp_path / "test.tsv").write_text("src\ttgt\nz\tw\n")
+    with pytest.raises(CorpusError, match=r"^Line 1 of test\.tsv cannot be used \(a header, where each line"):
+        list(CORPORA.create("tsv").read(tmp_path))
 
 
 def test_what_is_measured_on_must_be_whole(tmp_path: Path) -> None:

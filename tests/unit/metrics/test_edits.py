@@ -110,6 +110,10 @@ def test_exact_match_is_equal_to_any_reference_but_for_space_around() -> None:
     assert exact.statistics(replies, references)[:, 0].tolist() == [1, 1, 0, 0]
     assert score(exact, exact.statistics(replies, references)) == 50
     assert score(wrong, wrong.statistics(replies, references)) == 50
+    typed = exact.statistics(["caf\u00e9"], [["cafe\u0301"]])  # as one character, and as two
+    assert typed[:, 0].tolist() == [1]
+    for rate in (WordErrorRate(), CharacterErrorRate()):
+        assert rate.statistics(["cafe\u0301"], [["caf\u00e9"]])[:, 0].tolist() == [0]
     folded = ExactMatch(lowercase=True)
     assert score(folded, folded.statistics(replies, references)) == 75
     assert (exact.higher_is_better, wrong.higher_is_better) == (True, False)

@@ -157,6 +157,7 @@ class CorpusReader(ABC):
         line_errors: Malformed lines; complete once all has been read.
         splits: The files of each official split; complete likewise.
         unused: Files beside them that are named after no split.
+        is_one_file: Whether the source that is open is a file, and no folder or archive.
     """
 
     name: ClassVar[str]
@@ -169,6 +170,7 @@ class CorpusReader(ABC):
         self.line_errors = LineErrors()
         self.splits: dict[str, list[str]] = {}
         self.unused: list[str] = []
+        self.is_one_file = False
 
     @abstractmethod
     def read(self, source: Path | None) -> Iterator[Conversation]:
@@ -199,6 +201,7 @@ class CorpusReader(ABC):
                     extract = cast("Callable[[tarfile.TarInfo], IO[bytes]]", tape.extractfile)
                     openers = {member.name: partial(extract, member) for member in tape if member.isfile()}
                 else:
+                    self.is_one_file = True
                     yield [SourceFile(source.name, partial(_open, source))]
                     return
                 yield [
@@ -237,7 +240,7 @@ class CorpusReader(ABC):
         if not any(found.values()) and {"train"} < set(by_folder.values()):
             found = by_folder
         if "train" not in found.values():
-            if held := [path for path, split in found.items() if split and len(found) > 1]:
+            if held := [path for path, split in found.items() if split and not self.is_one_file]:
                 raise CorpusError(
                     f"{' and '.join(held)} {'are' if len(held) > 1 else 'is'} named after a split, but no "
                     "file is named train: name the training file so, or give the file to be split alone."

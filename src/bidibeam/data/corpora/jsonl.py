@@ -80,15 +80,16 @@ class JsonlReader(CorpusReader):
 
     def _parse_references(self, fields: dict[str, Any]) -> list[str]:
         key = self.references_key
+        texts = [_check_string(fields[name], name) for name in ("response", "reference") if name in fields]
         if key not in fields:
-            known = [name for name in ("response", "reference") if name in fields]
-            if not known:
+            if not texts:
                 raise _MissingReferencesError(f"neither response nor {key}")
-            return [_check_string(fields[known[0]], known[0])]
+            return texts
         references = fields[key]
         if not isinstance(references, list):
             raise TypeError(f"{key} is not a list")
-        texts = [_check_string(text, f"one of {key}") for text in references]
+        several = [_check_string(text, f"one of {key}") for text in references]
+        texts = [*(text for text in texts if text not in several), *several]
         if not any(map(str.strip, texts)):
             raise _MissingReferencesError(f"{key} is empty")
         return texts

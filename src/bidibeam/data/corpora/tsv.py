@@ -15,6 +15,8 @@ EXPECTED = (
     "a .tsv file of lines source<TAB>response or source<TAB>response<TAB>conversation id, "
     "or the folder or archive that holds such files"
 )
+HEADS = frozenset({"source", "response", "target", "reference", "src", "tgt", "input", "output"})
+"""What columns are called."""
 
 
 class TsvReader(CorpusReader):
@@ -31,7 +33,9 @@ class TsvReader(CorpusReader):
         """Yields a conversation a line from `source`, a file (also .gz or .xz) or what holds several."""
         for line in self.read_lines(source, ".tsv", ".txt"):
             fields = line.text.split("\t")
-            if len(fields) not in (2, 3):
+            if line.number == 1 and {field.strip().casefold() for field in fields[:2]} <= HEADS:
+                self.line_errors.reject(line, "a header, where each line must be a pair")
+            elif len(fields) not in (2, 3):
                 self.line_errors.reject(line, f"{len(fields)} fields instead of 2 or 3")
             elif len(fields) == 3 and fields[2].strip():
                 said = Utterance("source", fields[0]), Utterance("response", fields[1])
