@@ -44,6 +44,8 @@ def search_with_control(files: Sequence[Replies], name: str, writer: Model | Non
     from bidibeam.models.control import check_control, tell_other_data
 
     control = inputs.load_model(name)
+    if Direction.REGULAR not in control.directions:
+        raise SettingsError(f"{name} has no regular direction, and a control compares two.")
     for file in files:
         _check_lists(file, name, control, writer)
     if writer is None:
@@ -72,15 +74,15 @@ def search_with_control(files: Sequence[Replies], name: str, writer: Model | Non
 
 def _check_lists(file: Replies, name: str, control: Model, writer: Model | None) -> None:
     """Refuse a control that wrote the lists itself, and a model that did not."""
-    known = None if file.model is None else set(file.model.split("+"))
-    if known is not None and control.fingerprint in known:
+    known = file.weights
+    if known and known & {*control.fingerprint.split("+")}:
         raise SettingsError(
             f"{name} wrote the lists of {file.file}: a control must have been trained with another seed."
         )
-    if known is not None and writer is not None and not known & set(writer.fingerprint.split("+")):
+    if known and writer is not None and not known & {*writer.fingerprint.split("+")}:
         raise SettingsError(
             f"--model {writer.name} did not write the lists of {file.file}: its weights are "
-            f"{writer.fingerprint}, and theirs {file.model}. Name the model that did."
+            f"{writer.fingerprint}, and theirs {'+'.join(sorted(known))}. Name the model that did."
         )
 
 

@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
 WHY_TWO_ANSWERS = (
     "low and high hold the difference on 95 % of bootstrap resamples; p is how often one as large comes of "
-    "chance alone, if replies are resampled, or swapped at random. They answer different questions, so near "
-    "0.05 they can disagree, also with whether the interval excludes 0: take such a difference as undecided."
+    "chance alone, if replies are resampled, or swapped at random. The first p is sacreBLEU's, which takes "
+    "chance for a difference too often: where they disagree, believe the second."
 )
 """What stands under the tests."""
 
@@ -58,7 +58,8 @@ WHY_TWO_ANSWERS = (
 )
 @options.option(
     "--baseline baselines",
-    "The system that the others are tested against; may be given more than once.  [default: the first]",
+    "The system that the others are tested against; may be given more than once. With --control "
+    "every system is tested beside its own control, too.  [default: the first]",
     "NAME",
     multiple=True,
 )
@@ -179,7 +180,9 @@ def evaluate(
     tested = [metric.name for metric in wanted] if metrics else [DEFAULT_METRIC]
     resampling = Resampling(samples, trials, seed)
     with notice_if_slow("Scoring and testing ..."):
-        results = evaluate_systems(found, wanted, against, tested=tested, resampling=resampling)
+        results = evaluate_systems(
+            found, wanted, list(dict.fromkeys([*against, *controls])), tested=tested, resampling=resampling
+        )
     _print_evaluation(results, against, tested)
     if signatures:
         _print_signatures(results)
@@ -189,14 +192,14 @@ def evaluate(
 
 
 def _find_baselines(baselines: Sequence[str], names: Sequence[str], controls: Sequence[str]) -> list[str]:
-    """The systems to test against, each once: those asked for, or else the first and the controls."""
+    """The systems to test against, each once: those asked for, or else the first."""
     for baseline in baselines:
         if baseline not in (*names, *controls):
             known = ", ".join((*names, *controls))
             raise UnknownNameError(
                 f"No system is called {baseline!r}, to be the baseline. Choose one of: {known}."
             )
-    return list(dict.fromkeys(baselines)) or [names[0], *controls]
+    return list(dict.fromkeys(baselines)) or [names[0]]
 
 
 def _split_name(argument: str) -> tuple[str | None, str]:
@@ -298,7 +301,7 @@ def _build_systems(
         for settings, _ in chosen_by:
             file.check(settings.requirements, settings.name)
         if used is not None:
-            inputs.note_other_model(used, file.file, file.model)
+            inputs.note_other_model(used, file.file, file.weights)
     lists = [beams for file in files for beams in file.beams]
     space = inputs.word_vectors(vectors, lists)
     strategies = [settings.build(max_length=max_length, space=space) for settings, _ in chosen_by]
@@ -317,6 +320,7 @@ def _build_systems(
 
 def _print_evaluation(results: Mapping[str, Any], baselines: Sequence[str], tested: Sequence[str]) -> None:
     """Tables of scores, those of metrics that were tested with their intervals, and of tests; and notes."""
+    from bidibeam.evaluation.systems import CONTROL
     from bidibeam.reporting.numbers import label_metric
     from bidibeam.reporting.tables import NumbersTable  # brings rich
 
@@ -335,11 +339,15 @@ def _print_evaluation(results: Mapping[str, Any], baselines: Sequence[str], test
     show_result(NumbersTable(title, groups, rows, is_dense=True), crop=False)
     groups = [["difference", "low", "high"], ["p, paired\nbootstrap", "p, approximate\nrandomisation"]]
     told: set[tuple[str, str, str]] = set()
-    for metric, baseline in product(tested, baselines):
+    for metric, baseline in product(tested, (*baselines, CONTROL)):
+        if baseline == CONTROL:  # each system beside its own
+            tests = [each for each in results["tests"] if each["baseline"] == f"{each['system']}{CONTROL}"]
+        else:
+            tests = [each for each in results["tests"] if each["baseline"] == baseline]
         tests = [
             test
-            for test in results["tests"]
-            if (test["metric"], test["baseline"]) == (metric, baseline)
+            for test in tests
+            if test["metric"] == metric
             and (metric, baseline, test["system"]) not in told  # a pair is told once
         ]
         told |= {(metric, test["system"], baseline) for test in tests}
@@ -353,7 +361,8 @@ def _print_evaluation(results: Mapping[str, Any], baselines: Sequence[str], test
         ]
         if rows:
             lower = "; lower is better" if metric in results["lower_is_better"] else ""
-            title = f"{label_metric(metric)} beside that of {baseline}{lower}"
+            what = "each system's control" if baseline == CONTROL else baseline
+            title = f"{label_metric(metric)} beside that of {what}{lower}"
             show_result(NumbersTable(title, groups, rows, is_dense=True), crop=False)
     if results["tests"]:
         show(WHY_TWO_ANSWERS, style="dim")

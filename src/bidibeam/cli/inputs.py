@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import islice
@@ -255,12 +255,15 @@ def read_tuned(path: Path | None) -> TunedSettings | None:
     return TunedSettings.at(path)
 
 
-def note_other_model(tuned: TunedSettings, file: str, model: str | None) -> None:
-    """Say so if lists were written by another model than settings were tuned for, where both are known."""
+def note_other_model(tuned: TunedSettings, file: str, writers: Collection[str]) -> None:
+    """Say so if lists were written by others than the networks that settings were tuned for.
+
+    Neither need be known.
+    """
     weights = tuned.content.get("weights")
-    if model is not None and weights is not None and model != weights:
+    if writers and weights is not None and not tuned.has_weights(wrote := "+".join(writers)):
         note(
-            f"{tuned.path} was tuned for another model ({weights}) than the one that wrote {file} ({model})."
+            f"{tuned.path} was tuned for another model ({weights}) than the one that wrote {file} ({wrote})."
         )
 
 

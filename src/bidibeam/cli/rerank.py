@@ -59,7 +59,7 @@ def rerank(
     reader = inputs.take_lists(input_file, flags)
     settings, workers = inputs.take_strategy(flags)
     check_output(nbest_file, reader.files, resume=resume)
-    tuned, model = inputs.read_tuned(tuned_file), reader.model
+    tuned, writers = inputs.read_tuned(tuned_file), reader.weights
     lists: list[Beams] | None = None
     told = ""
     if settings is None:
@@ -75,10 +75,9 @@ def rerank(
     lists = list(checked if lists is not None else track(checked, None, "reading", lines=reader.first_file))
     if told:
         tell(told)
-    origin = {}
-    if used is not None:
-        origin["tuned"] = used.name
-        inputs.note_other_model(used, input_file, model)
+    if tuned is not None and (used is not None or told):
+        inputs.note_other_model(tuned, input_file, writers)
+    origin = {} if used is None else {"tuned": used.name}
     length = max_length or (tuned.penalty_length if tuned is not None else None)
     strategy = settings.build(max_length=length, space=inputs.word_vectors(settings.vectors, lists))
     inputs.note_length([strategy], lists)

@@ -20,7 +20,7 @@ from bidibeam.interchange.formats import (
     make_hypothesis,
     settings_of,
 )
-from bidibeam.interchange.reading import read_references, read_signature, read_sources
+from bidibeam.interchange.reading import read_references, read_signature, read_sources, read_weights
 from bidibeam.interchange.text_lines import Lines, describe, open_lines
 from bidibeam.strategies.ranking import check_requirements
 
@@ -63,9 +63,9 @@ class ListReader:
         return [name for name in files if name is not None]
 
     @cached_property
-    def model(self) -> str | None:
-        """Who wrote the lists of the first file, as far as it says; to be asked before they are read."""
-        return read_signature(self.first_file).get("model")
+    def weights(self) -> frozenset[str]:
+        """The fingerprints of who wrote the lists of the first file; to be asked before they are read."""
+        return read_weights(read_signature(self.first_file))
 
     @property
     def first_file(self) -> Lines:

@@ -123,9 +123,9 @@ class Replies:
     written_by: Signature = NOT_KNOWN  # how its lists came about, as their first line says
 
     @property
-    def model(self) -> str | None:
-        """The fingerprint of the model that wrote the lists."""
-        return self.written_by.get("model")
+    def weights(self) -> frozenset[str]:
+        """The fingerprints of the networks that wrote the lists; none where that is not known."""
+        return read_weights(self.written_by)
 
     def place(self, index: int) -> str:
         """What a message calls a source."""
@@ -180,6 +180,17 @@ def read_signature(lines: Lines) -> Signature:
         return Signature.parse(guess_object(lines.peek())["ranking"]["signature"])
     except (KeyError, TypeError, AttributeError):
         return NOT_KNOWN
+
+
+def read_weights(signature: Signature) -> frozenset[str]:
+    """The fingerprints that a signature tells of: FINGERPRINT, two joined by +, or NAME@FINGERPRINT."""
+    told = [("@" * (key != "model"), signature.get(key) or "") for key in ("model", *Direction)]
+    return frozenset(
+        weights
+        for mark, value in told
+        if value and mark in value
+        for weights in value.rpartition("@")[2].split("+")
+    )
 
 
 def _read_first_places(lines: Lines) -> tuple[list[Beams], int, str]:

@@ -49,16 +49,19 @@ class Resampling:
 def bootstrap(metric: Any, measured: Sequence[Array | Texts], resampling: Resampling) -> list[Array]:
     """Returns by system the metric's value on the same resamples, (samples,).
 
-    What is `measured` are statistics, (sources, columns), or texts for a metric of whole corpora.
+    What is `measured` are statistics, (sources, columns), or texts for a metric of whole corpora. A resample
+    repeats some texts, which such a metric may count: there are fewer distinct words, say. So its values are
+    moved to lie around the value of the texts as they are.
     """
     resampling = resampling.limit(metric)
     rng, sources = np.random.default_rng(resampling.seed), count_sources(measured)
     if isinstance(measured[0], Texts):
         drawn = rng.choice(sources, size=(resampling.samples, sources), replace=True).tolist()
-        return [
-            np.array([metric.score(*([texts[at] for at in rows] for texts in each)) for rows in drawn])
-            for each in measured
-        ]
+        found = []
+        for each in measured:
+            values = [metric.score(*([texts[at] for at in rows] for texts in each)) for rows in drawn]
+            found.append(np.array(values) + (metric.score(*each) - np.mean(values)))
+        return found
 
     def count_drawn(rows: int) -> Array:
         drawn = rng.choice(sources, size=(rows, sources), replace=True)

@@ -185,7 +185,7 @@ def test_what_is_odd_about_files_is_noted_and_what_is_not_is_not(
     empty = write_lines(tmp_path / "empty.txt", "", *REFERENCES[1:])
     references = ("--references", texts["references"], *FEW)
     tab = f"Note: {odd}, line 4 holds a tab; the whole line counts as the reply."
-    disagree = "They answer different questions"
+    disagree = "where they disagree, believe the second"
 
     alone = called("evaluate", texts["good"], *references)
     assert alone.status == 0
@@ -310,6 +310,14 @@ def test_a_control_stands_in_the_reverse_networks_place(
     found = results(tmp_path / "out.json", beams, *flags, "--control", toy_run, "--baseline", "bidis control")
 
     assert list(found["systems"]) == ["bidis", "bidia edit", "vbs", "bidis control", "bidia edit control"]
+    told = called("evaluate", beams, *flags, "--control", toy_run, *FEW).out
+    assert told.count(" beside that of ") == 2
+    assert "exact match beside that of bidis  " in told
+    beside = told.partition("exact match beside that of each system's control")[2]
+    assert [line.split("  ")[0].strip() for line in beside.splitlines() if "bid" in line] == [
+        "bidis",
+        "bidia edit",
+    ]
     assert "|control:" in found["systems"]["bidis control"]["signature"]
     control = bidibeam.load(toy_run).sequence_scorer(Direction.REGULAR)
     right = 0
@@ -421,10 +429,14 @@ def test_the_model_that_wrote_the_lists_is_no_control(unsure_run: Path, tmp_path
     called("decode", unsure_run, "--strategy", "bidia", "--n-best", beams, typed="red cat\n")
     references = write_lines(tmp_path / "references.txt", "red cat!")
     flags = ("--references", references, "--strategy", "bidis", "--control", unsure_run)
+    of_hugging_face = beams.with_name("hf.jsonl")
+    signed = beams.read_text(encoding="utf-8").replace("|model:", "|regular:name@")
+    of_hugging_face.write_text(signed, encoding="utf-8")
 
-    assert "a control must have been trained with another seed." in " ".join(
-        refused("evaluate", beams, *flags).split()
-    )
+    for file in (beams, of_hugging_face):
+        assert "a control must have been trained with another seed." in " ".join(
+            refused("evaluate", file, *flags).split()
+        )
 
 
 def test_lists_of_other_tools_are_scored_by_their_first_hypothesis_and_by_strategies(

@@ -257,6 +257,9 @@ def test_what_was_tuned_for_another_model_is_noted_where_it_is_used(
     if command != "analyse":
         silent.append((others, "--strategy", "vbs", "--tuned", tuned))  # which uses nothing of it
     assert not any("another model" in told(*arguments) for arguments in silent)
+    if command == "rerank":  # what it recommends is as good as what it tuned
+        write_lines(tuned, {"format_version": 2, "weights": "ab12", "options": {}, "recommended": "bidia"})
+        assert note in told(others, "--tuned", tuned)
 
 
 def test_what_was_tuned_for_other_weights_is_told_of(tuned_once: Path, tmp_path: Path) -> None:

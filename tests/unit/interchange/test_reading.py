@@ -26,6 +26,7 @@ from bidibeam.interchange.reading import (
     read_replies,
     read_signature,
     read_sources,
+    read_weights,
     with_distinct_ids,
     with_references,
 )
@@ -41,6 +42,10 @@ RANKED = {
     "ranking": {"signature": "strategy:bidia|T:20", "replies": [{"text": "at work", "score": 1.0}]},
 }
 PLAIN = {key: value for key, value in RANKED.items() if key != "ranking"}
+
+
+def ranked_by(signature: str) -> dict[str, object]:
+    return {**PLAIN, "ranking": {"signature": signature, "replies": []}}
 
 
 def written(path: Path, *lines: object) -> Path:
@@ -221,7 +226,7 @@ def test_a_line_of_text_is_a_reply_and_a_blank_one_an_empty_reply(tmp_path: Path
     assert texts(replies) == [["Not now."], [""], ["a\u2028b"]]
     assert [beams.regular.best.tokens for beams in replies.beams] == [("not", "now", "."), (), ("a", "b")]
     assert [(beams.line, beams.id) for beams in replies.beams] == [(1, "1"), (2, "2"), (3, "3")]
-    assert (replies.has_lists, replies.beam_size, replies.model) == (False, 0, None)
+    assert (replies.has_lists, replies.beam_size, replies.weights) == (False, 0, frozenset())
 
 
 def test_of_lists_it_is_the_first_of_the_ranking_or_of_the_regular_list(tmp_path: Path) -> None:
@@ -282,22 +287,26 @@ def test_a_line_that_does_not_fit_is_named(tmp_path: Path, line: Any, message: s
 
 
 @pytest.mark.parametrize(
-    ("lines", "model"),
+    ("lines", "weights"),
     [
-        (["", {**PLAIN, "ranking": {"signature": "strategy:vbs|model:ab12|v:1", "replies": []}}], "ab12"),
-        ([RANKED], None),
-        ([PLAIN], None),
-        (["no JSON"], None),
-        ([{**PLAIN, "ranking": {"signature": 3}}], None),
-        ([], None),
+        (["", {**PLAIN, "ranking": {"signature": "strategy:vbs|model:ab12|v:1", "replies": []}}], {"ab12"}),
+        ([ranked_by("model:ab12+cd34")], {"ab12", "cd34"}),
+        ([ranked_by("engine:ctranslate2-int8|model:fast@ab12")], {"ab12"}),
+        ([ranked_by("regular:bart@ab12|reverse:my@bart@cd34")], {"ab12", "cd34"}),
+        ([ranked_by("regular:bart")], set()),
+        ([RANKED], set()),
+        ([PLAIN], set()),
+        (["no JSON"], set()),
+        ([{**PLAIN, "ranking": {"signature": 3}}], set()),
+        ([], set()),
     ],
 )
-def test_the_first_line_may_name_its_model(tmp_path: Path, lines: list[object], model: str | None) -> None:
+def test_the_first_line_may_name_its_networks(tmp_path: Path, lines: list[object], weights: set[str]) -> None:
     path = written(tmp_path / "a.jsonl", *lines)
 
-    assert read_signature(Lines(path)).get("model") == model
-    if model is not None:
-        assert read_replies(str(path)).model == model
+    assert read_weights(read_signature(Lines(path))) == weights
+    if weights:
+        assert read_replies(str(path)).weights == weights
 
 
 @pytest.mark.parametrize(
