@@ -19,6 +19,7 @@ from bidibeam.errors import SettingsError
 from bidibeam.fields import show_value
 from bidibeam.hypotheses import Direction
 from bidibeam.interchange.lists import ListReader
+from bidibeam.scores import Signature
 
 if TYPE_CHECKING:
     from bidibeam.api.tuned import TunedSettings
@@ -72,12 +73,12 @@ def load_model(name: str | None, reverse: str | None = None, **options: Any) -> 
 
 
 def load_for_search(
-    model: dict[str, Any], flags: dict[str, Any], *, as_tuned: bool = True
+    model: dict[str, Any], flags: dict[str, Any]
 ) -> tuple[Model, SearchSettings, TunedSettings | None]:
     """Load the model and settle how it searches; values that are out of range are refused before.
 
-    If `as_tuned`, what flags do not say of the length, and of repeated and forbidden words, is as it was when
-    the model was tuned, and what was tuned for it comes along.
+    What flags do not say of the beam, the length, and repeated and forbidden words is as it was when the
+    model was tuned, and what was tuned for it comes along.
     """
     from bidibeam.api.decoders import default_search
     from bidibeam.api.tuned import TunedSettings
@@ -87,7 +88,7 @@ def load_for_search(
     given = {name: value for name, value in flags.items() if value is not None}
     SearchSettings(**{"max_length": MANY_STEPS, **given})
     loaded = load_model(**model)
-    tuned = TunedSettings.known_for(loaded) if as_tuned else None
+    tuned = TunedSettings.known_for(loaded)
     return loaded, default_search(loaded, tuned, **flags), tuned
 
 
@@ -152,13 +153,21 @@ def build_metrics(names: Sequence[str], tokenize: str | None, lowercase: bool) -
 
 
 def find_metric(
-    data: PreparedData, name: str | None, tokenize: str | None = None, lowercase: bool = False
+    data: PreparedData,
+    name: str | None,
+    tokenize: str | None = None,
+    lowercase: bool = False,
+    *,
+    tuned: TunedSettings | None = None,
 ) -> Metric:
-    """The metric that flags name, or else that of the corpus."""
+    """The metric that flags name, or else the one that a model was tuned by, or else that of the corpus."""
     from bidibeam.data.corpora import find_defaults
-    from bidibeam.metrics import DEFAULT_METRIC
+    from bidibeam.metrics import DEFAULT_METRIC, METRICS
 
     own = {} if name else find_defaults(data.info["corpus"], "measure")
+    before = None if tuned is None else Signature.parse(tuned.content["metric"]).get("metric")
+    if before in METRICS.names() and before != own.get("metric", DEFAULT_METRIC):
+        own = {"metric": before}
     (metric,) = build_metrics(
         [name or own.get("metric", DEFAULT_METRIC)], tokenize or own.get("tokenize"), lowercase
     )

@@ -137,7 +137,7 @@ metric, tunable_metric = (
     )
     for names, default in (
         (METRIC_NAMES, f"{DEFAULT_METRIC}; with --data {OWN_METRIC}"),
-        (TUNABLE_NAMES, OWN_METRIC),
+        (TUNABLE_NAMES, f"as tuned, or {OWN_METRIC}"),
     )
 )
 metric_settings = together(

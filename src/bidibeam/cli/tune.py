@@ -90,9 +90,9 @@ def tune(
     named = take_model(model, flags)
     if named["name"] is None:
         raise click.UsageError("Missing argument 'MODEL': the model whose folder tuned.json goes into.")
-    loaded, settings, _ = load_for_search(named, flags, as_tuned=False)
+    loaded, settings, tuned = load_for_search(named, flags)
     prepared = open_tuning_data(loaded, data)
-    judged_by = find_metric(prepared, metric, tokenize, lowercase)
+    judged_by = find_metric(prepared, metric, tokenize, lowercase, tuned=tuned)
     check_tunable(judged_by)
     if plan is None:
         plan = TuningPlan.all_of(loaded, settings, vectors, quick=quick)
@@ -167,7 +167,10 @@ def run_tuning(
                 "compare others with them, name all in one call, or none."
             )
     else:
-        tell("Nothing is recommended: on these sources no system is better than another.", style=None)
+        alone = "on these sources no system is better than another"
+        if len(whole.ranking) == 1:
+            alone = f"{whole.ranking[0].system} was compared with no other system"
+        tell(f"Nothing is recommended: {alone}.", style=None)
     return whole
 
 
@@ -181,13 +184,20 @@ def _justify(tuned: TuningResult, metric: Metric) -> str:
     values = {each.system: each.cv for each in tuned.ranking}
     best = next(each.system for each in tuned.ranking if each.is_usable)
     leader = tuned.ranking[0].system
-    beyond = f". {leader} is not: `decode` would need its file or module again" if leader != best else ""
+    beyond = (
+        f". {leader} is not: `decode` would need its file or module again"
+        if values[leader] != values[best]
+        else ""
+    )
+    is_best = tuned.recommended in values and values[best] == values[tuned.recommended]
     if tuned.recommended == DEFAULT_SYSTEM != best:
-        told = f", the default; {best} is ahead of it by less than two standard errors"
+        told = ", the default"
+        if not is_best:
+            told += f"; {best} is ahead of it by less than two standard errors"
         if "vbs" in values and [*values].index("vbs") < [*values].index(DEFAULT_SYSTEM):
             told += ". Here it is not ahead of vbs, which needs no reverse model"
         return told + beyond
-    told = f"; {best} is ahead by less than a standard error" if best != tuned.recommended else ""
+    told = "" if is_best else f"; {best} is ahead by less than a standard error"
     if tuned.recommended in values and DEFAULT_SYSTEM in values and tuned.recommended != DEFAULT_SYSTEM:
         gain = abs(values[tuned.recommended] - values[DEFAULT_SYSTEM])
         told = f", {gain:.3g} {metric.name} better than {DEFAULT_SYSTEM}, the default{told}"

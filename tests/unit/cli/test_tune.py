@@ -292,6 +292,48 @@ def test_what_must_be_imported_is_compared_and_not_recommended(
     assert (list(content["values"]), content["recommended"]) == (["vbs", own], "vbs")
 
 
+def test_it_is_tuned_again_as_it_was_before(copied_run: Path) -> None:
+    assert called("tune", copied_run, *FEW, "--metric", "wer", "--strategy", "vbs-tuned").status == 0
+
+    call = called("tune", copied_run, "--sources", "3", "--strategy", "bidis")
+
+    assert call.status == 0
+    content = tuned_of(copied_run)
+    assert set(content["options"]) == {"vbs-tuned", "bidis"}
+    assert content["metric"].startswith("metric:wer|")
+    assert content["search"]["beam_size"] == 4
+    assert "is gone" not in call.told
+    by_bleu = called("tune", copied_run, "--sources", "3", "--strategy", "bidis", "--metric", "bleu")
+    assert "what tuned.json had for vbs-tuned is gone: it was tuned for another metric." in by_bleu.told
+    assert tuned_of(copied_run)["metric"].startswith("metric:bleu|")
+
+
+WORSE = """
+from bidibeam.metrics.edits import WordErrorRate
+
+class Worse(WordErrorRate):
+    name, higher_is_better = "worse", True
+"""
+
+
+def test_nobody_is_called_ahead_of_their_equal(
+    copied_unsure_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "worse_metric.py").write_text(WORSE)  # by which the reverse direction is not the best
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    few = ("tune", copied_unsure_run, "--beam-size", "1", "--metric", "worse_metric:Worse")
+    names = ("vbs", "bidis lambda=1", "reverse-vbs")
+
+    said = called(*few, *(word for name in names for word in ("--strategy", name))).told
+
+    values = {each["system"]: each["cv"] for each in tuned_of(copied_unsure_run)["ranking"]}
+    assert values["vbs"] == values["bidis lambda=1"] > values["reverse-vbs"]
+    assert "Recommended: bidis lambda=1, the default. Here it is not ahead of vbs, which needs no rev" in said
+    alone = called(*few, "--sources", "4", "--strategy", "bidis").told
+    assert "Nothing is recommended: bidis was compared with no other system." in alone
+
+
 def test_no_curves_are_told_of_where_there_are_none(copied_run: Path) -> None:
     (copied_run / "tuned.svg").write_text("of an earlier call", encoding="utf-8")
 

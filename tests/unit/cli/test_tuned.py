@@ -72,7 +72,8 @@ def test_it_searches_as_it_was_tuned_unless_flags_say_otherwise(copied_run: Path
     assert (as_tuned["no_repeat_ngram_size"], as_tuned["bad_words"]) == ("2", "cat")
     assert "no_repeat_ngram_size" not in other
     assert other["bad_words"] == "dog"
-    assert called("tune", copied_run, *FEW).status == 0  # which begins afresh
+    assert called("tune", copied_run, "--sources", "3", "--no-repeat-ngram-size", "0").status == 0
+    assert (facts()["beam_size"], facts()["min_length"], facts()["bad_words"]) == ("4", "2", "cat")
     assert "no_repeat_ngram_size" not in facts()
     for command in ("decode", "chat"):
         content = tuned_of(copied_run)
