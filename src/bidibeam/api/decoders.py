@@ -10,6 +10,7 @@ from bidibeam._version import __version__
 from bidibeam.api.tuned import TunedSettings
 from bidibeam.decoding.decoder import Decoder, ModelGenerator, Ranker, can_score_other, split_beam
 from bidibeam.errors import InputError, RunError
+from bidibeam.hypotheses import Direction
 from bidibeam.models.base import usual_length
 from bidibeam.models.loading import load
 from bidibeam.scores import Signature
@@ -112,19 +113,35 @@ def check_model(model: Any) -> Model:
 def choose_default(
     model: Model, tuned: TunedSettings | None, search: SearchSettings
 ) -> tuple[StrategySettings, str]:
-    """The strategy where none is named, and why: the recommended system, or else BidiS.
+    """The strategy where none is named, and why: the recommended system, or else a default that nobody tuned.
 
-    Lambda is 1 if BidiS was not tuned, or the beam is too narrow for the recommended system.
+    That is BidiS, with lambda 1 if it was not tuned; or plain beam search, of a model of one direction.
     """
-    default = StrategySettings.named(DEFAULT_SYSTEM)
+    name, default = DEFAULT_SYSTEM, "the default"
+    if len(model.directions) == 1:
+        name = "vbs" if Direction.REGULAR in model.directions else "reverse-vbs"
+        default = f"the default without a {model.directions[0].other.value} model"
+    plain = StrategySettings.named(name)
     if tuned is None:
-        return default, "the default; `bidibeam tune` finds the best"
+        return plain, f"{default}; `bidibeam tune` finds the best"
     if not tuned.has_weights(model.fingerprint):
-        return default, "the default; tuned.json is of other weights: run `bidibeam tune` again"
-    recommended = StrategySettings.named(tuned.recommended or "bidis")
-    if tuned.apply(recommended)[0].requirements.split(search.beam_size) is None:
-        return default, f"the default; {tuned.recommended}, which tuned.json recommends, needs a wider beam"
-    return recommended, "recommended by tuned.json" if tuned.recommended else "tuned.json recommends none"
+        what = "of other weights"
+        if str(tuned.content.get("weights")) in model.fingerprint.split("+"):
+            what = "of one of the two models alone"
+        return plain, f"{default}; tuned.json is {what}: run `bidibeam tune` again"
+    if tuned.recommended is None:
+        is_tuned = len(model.directions) > 1
+        return StrategySettings.named("bidis") if is_tuned else plain, "tuned.json recommends none"
+    recommended = StrategySettings.named(tuned.recommended)
+    needed = tuned.apply(recommended)[0].requirements
+    if any(each not in model.directions for each in needed.used):
+        return (
+            plain,
+            f"{default}; {tuned.recommended}, which tuned.json recommends, needs it",
+        )
+    if needed.split(search.beam_size) is None:
+        return plain, f"{default}; {tuned.recommended}, which tuned.json recommends, needs a wider beam"
+    return recommended, "recommended by tuned.json"
 
 
 def default_search(model: Model, tuned: TunedSettings | None = None, **settings: Any) -> SearchSettings:

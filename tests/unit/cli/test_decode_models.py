@@ -14,7 +14,7 @@ import pytest
 import bidibeam
 from bidibeam.api import load_decoder
 from bidibeam.search.settings import SearchSettings
-from tests.unit.cli.calls import QUICK, VBS, called, refused
+from tests.unit.cli.calls import QUICK, VBS, called, refused, write_lines
 from tests.unit.models.huggingface.folders import SOURCES
 
 
@@ -128,9 +128,42 @@ def test_what_does_not_go_together_is_said(pair: tuple[Path, Path], hf_sources: 
     ):
         assert (
             f"bidis needs the {lacks} direction, and bart-{has} has only: {has}. Give a model for --{lacks}"
-        ) in refused("decode", *given, hf_sources)
-    assert len(called("decode", "--reverse", reverse, hf_sources, "--strategy", "reverse-vbs").replies) == 4
+        ) in refused("decode", *given, hf_sources, "--strategy", "bidis")
     assert refused("decode", regular, "--reverse", reverse, "no-such.txt").startswith("no-such.txt cannot be")
+
+
+def test_a_model_of_one_direction_answers_by_its_plain_beam_and_says_so(
+    pair: tuple[Path, Path], hf_sources: Path, tmp_path: Path
+) -> None:
+    regular, reverse = (
+        shutil.copytree(folder, tmp_path / "models" / folder.name, dirs_exist_ok=True) for folder in pair
+    )
+    for given, name, lacks in (
+        ((regular,), "vbs", "reverse"),
+        (("--reverse", reverse), "reverse-vbs", "regular"),
+    ):
+        call = called("decode", *given, hf_sources)
+        assert f"Strategy: {name} (the default without a {lacks} model; `bidibeam tune` finds" in call.told
+        assert call.replies == called("decode", *given, hf_sources, "--strategy", name).replies
+
+    weights = [bidibeam.load(folder).fingerprint for folder in (regular, reverse)]
+    cases: list[tuple[str, tuple[object, ...], str]] = [
+        (
+            "+".join(weights),
+            (regular,),
+            "Strategy: vbs (the default without a reverse model; bidia edit, which",
+        ),
+        (
+            weights[0],
+            (regular, "--reverse", reverse),
+            "Strategy: bidis lambda=1 (the default; tuned.json is of one of the two models alone: run",
+        ),
+    ]
+    for tuned_for, models, told in cases:
+        content = {"format_version": 2, "weights": tuned_for, "options": {}, "recommended": "bidia edit"}
+        write_lines(regular / "tuned.json", content)
+        call = called("decode", *models, hf_sources)
+        assert (call.status, told in call.told) == (0, True), call.told
 
 
 def test_without_transformers_the_way_to_get_it_is_told(
