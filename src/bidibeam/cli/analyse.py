@@ -270,7 +270,7 @@ def _read(files: Sequence[str], tuned: TunedSettings | None) -> list[list[Beams]
     for name in files:
         reader = ListReader(name)
         if tuned is not None:
-            inputs.note_other_model(tuned, name, reader.weights)
+            inputs.note_other_model(tuned, name, reader.written_by)
         lists.append(list(track(reader, None, f"reading {name}", lines=reader.first_file)))
         if not lists[-1]:
             raise InputError(

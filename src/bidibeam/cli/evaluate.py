@@ -301,13 +301,15 @@ def _build_systems(
         for settings, _ in chosen_by:
             file.check(settings.requirements, settings.name)
         if used is not None:
-            inputs.note_other_model(used, file.file, file.weights)
+            inputs.note_other_model(used, file.file, file.written_by)
     lists = [beams for file in files for beams in file.beams]
     space = inputs.word_vectors(vectors, lists)
     strategies = [settings.build(max_length=max_length, space=space) for settings, _ in chosen_by]
     if vectors is not None and not any(settings.uses_vectors for settings, _ in chosen_by):
         raise SettingsError("No --strategy uses word vectors: leave --vectors out.")
     inputs.note_length(strategies, lists)
+    for file in files:
+        inputs.note_other_length(strategies, file.file, file.written_by)
     systems = []
     pairs = product(files, zip(strategies, chosen_by, strict=True))
     for name, (file, (strategy, (_, tuned))) in zip(names, pairs, strict=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import islice
@@ -19,6 +19,7 @@ from bidibeam.errors import SettingsError
 from bidibeam.fields import show_value
 from bidibeam.hypotheses import Direction
 from bidibeam.interchange.lists import ListReader
+from bidibeam.interchange.reading import read_weights
 from bidibeam.scores import Signature
 
 if TYPE_CHECKING:
@@ -264,15 +265,26 @@ def read_tuned(path: Path | None) -> TunedSettings | None:
     return TunedSettings.at(path)
 
 
-def note_other_model(tuned: TunedSettings, file: str, writers: Collection[str]) -> None:
+def note_other_model(tuned: TunedSettings, file: str, written_by: Signature) -> None:
     """Say so if lists were written by others than the networks that settings were tuned for.
 
     Neither need be known.
     """
-    weights = tuned.content.get("weights")
+    weights, writers = tuned.content.get("weights"), sorted(read_weights(written_by))
     if writers and weights is not None and not tuned.has_weights(wrote := "+".join(writers)):
         note(
             f"{tuned.path} was tuned for another model ({weights}) than the one that wrote {file} ({wrote})."
+        )
+
+
+def note_other_length(strategies: Iterable[Strategy], file: str, written_by: Signature) -> None:
+    """Say so if strategies take T from the lists, which were ranked with one of their model."""
+    length = written_by.get("T")
+    lacks = any(each.signature.get("T") == "median" for each in strategies)
+    if lacks and length is not None and length.isdecimal():
+        note(
+            f"{file} was ranked with T {length}, and here T is the median of what a hypothesis is compared "
+            f"with: --max-length {length} gives the same."
         )
 
 

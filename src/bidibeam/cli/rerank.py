@@ -59,7 +59,7 @@ def rerank(
     reader = inputs.take_lists(input_file, flags)
     settings, workers = inputs.take_strategy(flags)
     check_output(nbest_file, reader.files, resume=resume)
-    tuned, writers = inputs.read_tuned(tuned_file), reader.weights
+    tuned, written_by = inputs.read_tuned(tuned_file), reader.written_by
     lists: list[Beams] | None = None
     told = ""
     if settings is None:
@@ -76,11 +76,12 @@ def rerank(
     if told:
         tell(told)
     if tuned is not None and (used is not None or told):
-        inputs.note_other_model(tuned, input_file, writers)
+        inputs.note_other_model(tuned, input_file, written_by)
     origin = {} if used is None else {"tuned": used.name}
     length = max_length or (tuned.penalty_length if tuned is not None else None)
     strategy = settings.build(max_length=length, space=inputs.word_vectors(settings.vectors, lists))
     inputs.note_length([strategy], lists)
+    inputs.note_other_length([strategy], input_file, written_by)
     warm_up(strategy)
     ranker = Ranker(strategy, workers, replies_only=nbest_file is None)
     batch_size = BATCH_SIZE if is_parallel(strategy) else 1  # alone, each is written as soon as it is there

@@ -20,7 +20,7 @@ from bidibeam.interchange.formats import (
     make_hypothesis,
     settings_of,
 )
-from bidibeam.interchange.reading import read_references, read_signature, read_sources, read_weights
+from bidibeam.interchange.reading import read_references, read_signature, read_sources
 from bidibeam.interchange.text_lines import Lines, describe, open_lines
 from bidibeam.strategies.ranking import check_requirements
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 
     from bidibeam.protocols import Requirements
+    from bidibeam.scores import Signature
 
 SPLITTING = frozenset({"tokens", "length"})
 """To compare these with words takes longer than to read and write them: the first of a list tells enough."""
@@ -63,9 +64,9 @@ class ListReader:
         return [name for name in files if name is not None]
 
     @cached_property
-    def weights(self) -> frozenset[str]:
-        """The fingerprints of who wrote the lists of the first file; to be asked before they are read."""
-        return read_weights(read_signature(self.first_file))
+    def written_by(self) -> Signature:
+        """How the lists of the first file came about, as it says; to be asked before they are read."""
+        return read_signature(self.first_file)
 
     @property
     def first_file(self) -> Lines:

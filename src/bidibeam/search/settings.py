@@ -41,7 +41,8 @@ class SearchSettings:
             tokens are forbidden: whoever fills in `VocabularyRoles` reads this.
         no_repeat_ngram_size: No n-gram of so many tokens comes twice in a reply; 0 allows it.
         repetition_penalty: What the log-probability of a token that the reply has already is multiplied by: a
-            number above 1 makes it less likely, and 1 changes nothing. Scores count the penalty.
+            number above 1 makes it less likely, and 1 changes nothing. Scores count the penalty, but what the
+            other direction says of a hypothesis does not.
         bad_words: Words and phrases that no reply may contain, as the tokenizer spells them. Whoever fills in
             `VocabularyRoles` reads this, too.
 

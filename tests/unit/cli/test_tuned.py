@@ -263,6 +263,25 @@ def test_what_was_tuned_for_another_model_is_noted_where_it_is_used(
         assert note in told(others, "--tuned", tuned)
 
 
+@pytest.mark.parametrize("command", ["rerank", "evaluate"])
+def test_a_t_that_is_not_that_of_the_lists_own_ranking_is_noted(
+    command: str, beams: Path, tmp_path: Path
+) -> None:
+    ranking = {"signature": "strategy:bidia|similarity:bleu_t|T:7|answer:regular", "replies": []}
+    ranked = write_lines(tmp_path / "a.jsonl", *({**each, "ranking": ranking} for each in lines_of(beams)))
+    note = f"Note: {ranked} was ranked with T 7, and here T is the median of what a hypothesis"
+
+    assert note in called(command, ranked, "--strategy", "bidia bleu_t").told
+    for file, *flags in (
+        (beams, "--strategy", "bidia bleu_t"),
+        (ranked, "--strategy", "bidia bleu_t", "--max-length", "7"),
+        (ranked, "--strategy", "bidia edit"),
+        (ranked, "--strategy", "vbs"),
+    ):
+        call = called(command, file, *flags)
+        assert (call.status, "was ranked with T" in call.told) == (0, False)
+
+
 def test_what_was_tuned_for_other_weights_is_told_of(tuned_once: Path, tmp_path: Path) -> None:
     run = shutil.copytree(tuned_once, tmp_path / "run")
     content = json.loads((run / "tuned.json").read_text())
