@@ -129,15 +129,16 @@ class Conditions:
     """What tuned settings depend on, besides the sources."""
 
     metric: Signature  # with the number of references
-    search: SearchSettings
-    weights: str
+    search: SearchSettings | None  # None of lists that do not say it, like the next
+    weights: str | None
     penalty_length: int | None = None  # T of similarities, where it is known
 
     def describe(self, sources: int) -> dict[str, Any]:
         """As tuned.json has them."""
         found_on = {"weights": self.weights, "split": SPLIT, "sources": sources}
+        searched = {} if self.search is None else recorded(self.search)
         compared = {"metric": str(self.metric), "penalty_length": self.penalty_length}
-        return {**found_on, "search": recorded(self.search), **compared}
+        return {**found_on, "search": searched, **compared}
 
 
 def write_tuned(path: Path, tuned: TuningResult, conditions: Conditions) -> None:

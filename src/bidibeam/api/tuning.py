@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,17 +15,21 @@ from bidibeam.decoding.decoder import ModelGenerator, split_beam
 from bidibeam.errors import InputError, SettingsError
 from bidibeam.evaluation.systems import BASE
 from bidibeam.hypotheses import Beams, Direction
+from bidibeam.interchange.reading import read_weights
 from bidibeam.metrics.scoring import check_tunable, ignore_case, sign_references
 from bidibeam.models.base import usual_length, writes_capitals
+from bidibeam.search.settings import SearchSettings
+from bidibeam.strategies.ranking import check_requirements
 from bidibeam.strategies.settings import DEFAULT_SYSTEM, TUNED_VBS, StrategySettings, requirements_of
 from bidibeam.strategies.tuning import Tuner, TuningResult
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Mapping, Sequence
 
     from bidibeam.models.base import Model
     from bidibeam.protocols import Metric, Requirements
-    from bidibeam.search.settings import SearchSettings
+    from bidibeam.scores import Signature
+    from bidibeam.similarities.word_vectors import WordVectors
 
 WITHOUT_VECTORS = ("bleu_t", "bleu", "token_f1", "edit")
 """Similarities that need no word vectors."""
@@ -38,6 +44,14 @@ VECTOR_SYSTEMS = (
     "bidia embedding_cosine expected",
     "bidia wmd_t tuned",
 )
+
+
+Track = Callable[[Iterable[Any], int, str], Iterable[Any]]
+
+
+def track_nothing(items: Iterable[Any], _total: int, _what: str) -> Iterable[Any]:
+    """Show no progress."""
+    return items
 
 
 @dataclass(frozen=True)
@@ -86,6 +100,23 @@ class TuningPlan:
             return cls((*alone, *both[:place], *with_vectors, *both[place:]))
         return cls((*alone, *both), with_vectors, "word vectors, as `vectors`")
 
+    @classmethod
+    def of_lists(
+        cls, lists: Sequence[Beams], *, has_vectors: bool = False, quick: bool = False
+    ) -> tuple[TuningPlan, dict[str, str]]:
+        """All that finds what it needs in lists from elsewhere; and by name what the others lack."""
+        similarities = QUICK_SIMILARITIES if quick else WITHOUT_VECTORS
+        names = [BASE, TUNED_VBS, *(f"mbr {name}" for name in similarities)]
+        names += [*list_both(similarities, quick=quick), *(VECTOR_SYSTEMS if has_vectors else ())]
+        missing = {name: lack for name in names if (lack := find_lack(lists, name))}
+        if BASE in missing:  # without probabilities, all hypotheses count alike
+            alike = [f"mbr {name} mean" for name in similarities]
+            alike += [f"bidia {name} mean" for name in similarities]
+            names += [name for name in alike if not find_lack(lists, name)]
+        if len(missing) == len(names):
+            raise InputError(f"There is nothing to tune: {missing[BASE]}")
+        return cls(tuple(name for name in names if name not in missing)), missing
+
     def make_generators(
         self, model: Model, settings: SearchSettings
     ) -> dict[tuple[Direction, ...], ModelGenerator]:
@@ -117,6 +148,17 @@ class TuningPlan:
 def can_recommend(name: str) -> bool:
     """Whether a system could serve anybody: it knows no references, and minds what hypotheses say."""
     return StrategySettings.named(name).name not in INDIFFERENT and not requirements_of(name).reference
+
+
+def find_lack(lists: Iterable[Beams], system: str) -> str:
+    """What lists lack that a system needs, in a sentence; empty if they have all."""
+    needed = requirements_of(system)
+    try:
+        for beams in lists:
+            check_requirements(beams, needed, system)
+    except InputError as error:
+        return str(error)
+    return ""
 
 
 def list_both(similarities: Sequence[str], *, quick: bool) -> list[str]:
@@ -185,7 +227,7 @@ def tune_model(
     sources: int | None = None,
     batch_size: int | None = None,
     workers: int = 1,
-    track: Callable[[Iterable[Any], int, str], Iterable[Any]] = lambda items, _total, _what: items,
+    track: Track = track_nothing,
 ) -> tuple[TuningResult, TuningResult, str]:
     """Tune and compare systems on the validation split, and write tuned.json beside the model.
 
@@ -220,22 +262,100 @@ def tune_model(
     for directions, generator in plan.make_generators(model, settings).items():
         found = generator.stream(examples, batch_size)
         lists[directions] = list(track(found, len(examples), f"searching {' and '.join(directions)}"))
-    tuner = Tuner(
+    found_on = Searched(lists, settings, model.fingerprint, usual_length(model))
+    return _tune(
+        found_on,
+        plan,
         metric,
-        lists,
-        settings,
-        usual_length(model),
-        space=lambda: model.word_vectors(vectors),
+        model.path / TUNED_FILE,
+        load_vectors=partial(model.word_vectors, vectors),
+        has_file=vectors is not None,
         workers=workers,
+        track=track,
     )
 
+
+def tune_lists(
+    lists: Sequence[Beams],
+    plan: TuningPlan,
+    metric: Metric,
+    path: Path,
+    *,
+    written_by: Signature,
+    max_length: int | None = None,
+    load_vectors: Callable[[], WordVectors] | None = None,
+    workers: int = 1,
+    track: Track = track_nothing,
+) -> tuple[TuningResult, TuningResult, str]:
+    """Tune and compare systems on lists from elsewhere, and write what was found to `path`.
+
+    Args:
+        lists: The hypotheses of held-out sources, with references.
+        plan: The systems.
+        metric: What they are tuned and compared by.
+        path: The tuned.json that is written.
+        written_by: How the lists came about, as far as they say.
+        max_length: T where it is not tuned; the median of what is compared by default.
+        load_vectors: Gives word vectors.
+        workers: Threads that compare hypotheses.
+        track: Shows progress, as for `tune_model`.
+
+    Returns:
+        As `tune_model`.
+    """
+    check_tunable(metric)
+    for name in plan.systems:
+        if lack := find_lack(lists, name):
+            raise InputError(lack)
+    by_directions = {requirements_of(name).directions: lists for name in plan.systems}
+    weights = "+".join(sorted(read_weights(written_by))) or None
+    found_on = Searched(by_directions, SearchSettings.from_signature(written_by), weights, max_length)
+    return _tune(
+        found_on,
+        plan,
+        metric,
+        path,
+        load_vectors=load_vectors,
+        has_file=load_vectors is not None,
+        workers=workers,
+        track=track,
+    )
+
+
+@dataclass(frozen=True)
+class Searched:
+    """The lists that decide, by the directions that a system needs, and how they came about."""
+
+    lists: Mapping[tuple[Direction, ...], Sequence[Beams]]
+    search: SearchSettings | None  # None if nobody knows
+    weights: str | None
+    penalty_length: int | None
+
+
+def _tune(
+    found_on: Searched,
+    plan: TuningPlan,
+    metric: Metric,
+    path: Path,
+    *,
+    load_vectors: Callable[[], WordVectors] | None,
+    has_file: bool,
+    workers: int,
+    track: Track,
+) -> tuple[TuningResult, TuningResult, str]:
+    """Compares the systems of a plan, and writes what was found beside what was found before."""
+    search, length = found_on.search, found_on.penalty_length
+    tuner = Tuner(metric, found_on.lists, search or SearchSettings(), length, load_vectors, workers)
+
     def usable(name: str) -> bool:
-        needs_file = vectors is not None and StrategySettings.named(name).uses_vectors
+        needs_file = has_file and StrategySettings.named(name).uses_vectors
         return not needs_file and ":" not in name
 
     tuned = tuner.compare(track(plan.systems, len(plan.systems), "comparing systems"), usable=usable)
-    signature = sign_references(metric.signature, [each.references for each in examples])
-    conditions = Conditions(signature, settings, model.fingerprint, tuner.max_length)
-    whole, lost = merge_with_earlier(model.path / TUNED_FILE, tuned, conditions)
-    write_tuned(model.path / TUNED_FILE, whole, conditions)
+    references = [beams.references for beams in next(iter(found_on.lists.values()))]
+    conditions = Conditions(
+        sign_references(metric.signature, references), search, found_on.weights, found_on.penalty_length
+    )
+    whole, lost = merge_with_earlier(path, tuned, conditions)
+    write_tuned(path, whole, conditions)
     return tuned, whole, lost

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 OF_DATA = ("constant", "positions")
 """The analyses of prepared data, which need no lists."""
 OUT_FILE = "analyses.json"
+MOST_NAMED = 8
+"""Of more than so many that are left out for one reason, the first three are named."""
 SAMPLES = 3
 """Examples that are printed; the file has all."""
 UNREPORTED: dict[str, tuple[str, Callable[[Any], float | None]]] = {
@@ -229,8 +231,8 @@ def _analyse_lists(
         name: untuned if untuned and "must be tuned first" in reason else reason
         for name, reason in lacking.items()
     }
-    _tell_missing("system", "systems", same)
-    _tell_missing("analysis", "analyses", missing)
+    tell_missing("system", "systems", same)
+    tell_missing("analysis", "analyses", missing)
     if out is not None:
         content = {
             **HEAD,
@@ -288,7 +290,7 @@ def _read(files: Sequence[str], tuned: TunedSettings | None) -> list[list[Beams]
     return lists
 
 
-def _tell_missing(kind: str, kinds: str, missing: Mapping[str, str]) -> None:
+def tell_missing(kind: str, kinds: str, missing: Mapping[str, str]) -> None:
     """Say what was left out, one sentence for each reason, whichever of the names that mentions."""
     groups: dict[str, list[str]] = {}
     for name, reason in missing.items():
@@ -299,7 +301,9 @@ def _tell_missing(kind: str, kinds: str, missing: Mapping[str, str]) -> None:
             sentence = f"Left out the {kind} {names[0]}: {missing[names[0]]}"
         else:
             reason = re.sub(r"^It needs\b", "They need", shared)
-            sentence = f"Left out the {kinds} {', '.join(names[:-1])} and {names[-1]}: {reason}"
+            last = names[-1] if len(names) <= MOST_NAMED else f"{len(names) - 3} others"
+            firsts = names[:-1] if len(names) <= MOST_NAMED else names[:3]
+            sentence = f"Left out the {kinds} {', '.join(firsts)} and {last}: {reason}"
         tell(name_flags(sentence, click.get_current_context().command))
 
 

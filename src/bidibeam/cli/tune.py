@@ -18,12 +18,19 @@ from bidibeam.cli.inputs import (
     count_cores,
     find_metric,
     load_for_search,
+    note_case,
     take_model,
+    word_vectors,
 )
 from bidibeam.cli.main import name_flags
+from bidibeam.cli.output import check_not_input
+from bidibeam.errors import InputError
+from bidibeam.interchange.lists import ListReader
+from bidibeam.metrics import DEFAULT_METRIC
 from bidibeam.reporting import plots
 
 if TYPE_CHECKING:
+    from bidibeam.api.tuning import TuningPlan
     from bidibeam.data.prepared import PreparedData
     from bidibeam.models.base import Model
     from bidibeam.protocols import Metric
@@ -34,7 +41,7 @@ PLOT_FILE = "tuned.svg"
 
 
 @click.command()
-@options.model_argument
+@click.argument("model", metavar="[MODEL|LISTS]", required=False)
 @options.model
 @options.option("--data", "The data that it was trained on.  [default: where they were then]", options.PATH)
 @options.option(
@@ -52,6 +59,7 @@ PLOT_FILE = "tuned.svg"
 @options.search
 @options.option("--sources", "Use only so many, spread evenly.  [default: all]", options.COUNT)
 @options.batch_size
+@options.option("--out", "With LISTS: the tuned.json that is written.", options.FILE)
 def tune(
     model: str | None,
     data: Path | None,
@@ -63,6 +71,7 @@ def tune(
     vectors: Path | None,
     sources: int | None,
     batch_size: int | None,
+    out: Path | None,
     **flags: Any,
 ) -> None:
     """Find out on the validation split which strategy serves a model best.
@@ -74,11 +83,16 @@ def tune(
     tuned.json, and `bidibeam decode` and `chat` search and choose as it says from then on. Of a pair,
     tuned.json goes into the folder of the regular model.
 
+    LISTS in place of MODEL are n-best lists of validation sources with references (docs/nbest.md), from any
+    decoder: what they hold enough for is compared, and `bidibeam rerank --tuned` chooses by what is found.
+    There N_B is the length of the lists, for strategies of both directions of both together.
+
     \b
     bidibeam tune runs/first --beam-size 50
     bidibeam tune runs/first --beam-size 50 --metric chrf
     bidibeam tune runs/first --beam-size 50 --strategy "bidia bleu_t"
     bidibeam tune bart --reverse bart-reverse --beam-size 50
+    bidibeam tune validation.jsonl --metric chrf --out tuned.json
     """  # noqa: D301
     from bidibeam.api.tuning import QUICK_SOURCES, TuningPlan, open_tuning_data
     from bidibeam.metrics.scoring import check_tunable
@@ -87,6 +101,12 @@ def tune(
         build_metrics([metric], tokenize, lowercase)  # a wrong name is told before anything is loaded
     allow_local(*strategy)
     plan = TuningPlan.parse(strategy) if strategy else None
+    if model is not None and Path(model).is_file():
+        judge = build_metrics([metric or DEFAULT_METRIC], tokenize, lowercase)[0]
+        _tune_lists(model, out, plan, judge, vectors=vectors, max_length=flags["max_length"], quick=quick)
+        return
+    if out is not None:
+        raise click.UsageError("--out is for lists: tuned.json of a model goes into its folder.")
     named = take_model(model, flags)
     if named["name"] is None:
         raise click.UsageError("Missing argument 'MODEL': the model whose folder tuned.json goes into.")
@@ -108,6 +128,62 @@ def tune(
     assert loaded.path is not None
     _plot(loaded.path / PLOT_FILE, whole, judged_by)
     command = shlex.join(["bidibeam", "decode", named["name"], "FILE", *_repeat_options()])
+    tell(f"Next: {command}", style=None)
+
+
+OF_LISTS = ("model", "strategy", "metric", "tokenize", "lowercase", "quick", "vectors", "max_length", "out")
+"""The options that lists leave something to do for; --max-length is T."""
+
+
+def _tune_lists(
+    file: str,
+    out: Path | None,
+    plan: TuningPlan | None,
+    metric: Metric,
+    *,
+    vectors: Path | None,
+    max_length: int | None,
+    quick: bool,
+) -> None:
+    """Tune on n-best lists, print what was found, and write it to `out`."""
+    from bidibeam.api.tuning import TuningPlan, tune_lists
+    from bidibeam.cli.analyse import tell_missing
+
+    context = click.get_current_context()
+    for option in context.command.params:
+        is_given = context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
+        if is_given and option.name not in OF_LISTS:
+            raise click.UsageError(f"{option.opts[0]} is for a model, and {file} is a file of lists.")
+    if out is None:
+        raise click.UsageError(f"{file} is a file of lists: name by --out the tuned.json to be written.")
+    reader = ListReader(file)
+    check_not_input(out, reader.files)
+    written_by = reader.written_by
+    lists = list(track(reader, None, f"reading {file}", lines=reader.first_file))
+    if not lists:
+        raise InputError(f"{file} is empty: there is nothing to tune on.")
+    load_vectors = word_vectors(vectors, lists)
+    missing: dict[str, str] = {}
+    if plan is None:
+        plan, missing = TuningPlan.of_lists(lists, has_vectors=vectors is not None, quick=quick)
+    plan.check_vectors(vectors)
+    tuned, whole, lost = tune_lists(
+        lists,
+        plan,
+        metric,
+        out,
+        written_by=written_by,
+        max_length=max_length,
+        load_vectors=load_vectors,
+        workers=count_cores(),
+        track=track,
+    )
+    replies = (one.text for line in lists for one in (*line.regular, *line.reverse))
+    note_case(replies, (text for line in lists for text in line.references), [metric])
+    tell_missing("system", "systems", missing)
+    _tell_tuning(tuned, whole, lost, metric, out)
+    _plot(out.with_suffix(".svg"), whole, metric)
+    command = shlex.join(["bidibeam", "rerank", "FILE", "--tuned", str(out)])
     tell(f"Next: {command}", style=None)
 
 
@@ -141,6 +217,13 @@ def run_tuning(
             f"the model writes no capital letters, so {metric.name} ignores case; `bidibeam evaluate "
             "--lowercase` does the same."
         )
+    assert model.path is not None
+    _tell_tuning(tuned, whole, lost, metric, model.path / "tuned.json")
+    return whole
+
+
+def _tell_tuning(tuned: TuningResult, whole: TuningResult, lost: str, metric: Metric, path: Path) -> None:
+    """Print what was found, what is odd about it, and where it is."""
     if lost:
         note(lost)
     _show_ranking(tuned, whole.recommended, metric)
@@ -153,8 +236,7 @@ def run_tuning(
         note(sentence)
     if tuned.sources < FEW_SOURCES:
         note(f"{format_count(tuned.sources, 'source')}: settings tuned on so few say little.")
-    assert model.path is not None
-    tell(f"Wrote {model.path / 'tuned.json'}.", style=None)
+    tell(f"Wrote {path}.", style=None)
     if whole.recommended is not None:
         found = whole.options.get(whole.recommended.removesuffix(" tuned"), {})
         told = ", ".join(f"{name.rstrip('_').replace('_', ' ')} {value:g}" for name, value in found.items())
@@ -171,7 +253,6 @@ def run_tuning(
         if len(whole.ranking) == 1:
             alone = f"{whole.ranking[0].system} was compared with no other system"
         tell(f"Nothing is recommended: {alone}.", style=None)
-    return whole
 
 
 def _justify(tuned: TuningResult, metric: Metric) -> str:

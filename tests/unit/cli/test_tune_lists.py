@@ -1,0 +1,98 @@
+"""`bidibeam tune LISTS`: n-best lists of any decoder, tuned on as `evaluate` measures, `rerank` chooses."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.golden.calls import DATA
+from tests.unit.cli.calls import called, lines_of, refused, write_lines
+
+FEW = ("--samples", "20", "--trials", "20")
+
+
+@pytest.fixture
+def lists(tmp_path: Path) -> Path:
+    """Lists of both directions, each scored by the other."""
+    return Path(shutil.copy(DATA / "both.jsonl", tmp_path / "lists.jsonl"))
+
+
+def test_what_is_tuned_on_lists_is_what_evaluate_measures_and_rerank_takes(
+    lists: Path, tmp_path: Path
+) -> None:
+    out, scores = tmp_path / "found" / "tuned.json", tmp_path / "scores.json"
+
+    call = called("tune", lists, "--metric", "chrf", "--out", out)
+
+    assert call.status == 0, call.err
+    assert call.told.endswith(f"Next: bidibeam rerank FILE --tuned {out}")
+    content = json.loads(out.read_text())
+    assert content["metric"].startswith("metric:chrf|")
+    assert out.with_suffix(".svg").is_file()
+    alone, both = ("vbs", "vbs-tuned", "bidis", "mbr edit"), ("bidia bleu_t tuned", "loglinear edit both")
+    systems = (*alone, *both)
+    named = [word for name in systems for word in ("--strategy", name)]
+    measured = called("evaluate", lists, *named, "--metric", "chrf", "--tuned", out, "--out", scores, *FEW)
+    assert measured.status == 0, measured.err
+    found = json.loads(scores.read_text())["systems"]
+    for name in systems:
+        assert found[name]["scores"]["chrf"]["value"] == pytest.approx(content["values"][name]), name
+    answered = called("rerank", lists, "--tuned", out)
+    assert f"Strategy: {content['recommended']} (recommended by tuned.json)" in answered.told
+    again = called("rerank", lists, "--tuned", out, "--strategy", content["recommended"])
+    assert answered.replies == again.replies
+
+    called("tune", lists, "--metric", "chrf", "--out", out, "--strategy", "bidis")
+    kept = json.loads(out.read_text())
+    assert (kept["ranking"], kept["options"].keys()) == (content["ranking"], content["options"].keys())
+
+
+def test_what_lists_lack_is_left_out_and_their_network_is_known(lists: Path, tmp_path: Path) -> None:
+    ranking = {"signature": "strategy:vbs|regular:bart@ab12|reverse:trab@cd34", "replies": []}
+    texts = [
+        {
+            **{key: line[key] for key in ("id", "source", "reference")},
+            **{way: [{"text": one["text"]} for one in line[way]] for way in ("regular", "reverse")},
+            "ranking": ranking,
+        }
+        for line in lines_of(lists)
+    ]
+    bare, out = write_lines(tmp_path / "bare.jsonl", *texts), tmp_path / "tuned.json"
+
+    call = called("tune", bare, "--out", out, "--quick", "--tokenize", "char")
+
+    assert call.status == 0, call.err
+    content = json.loads(out.read_text())
+    names = {"bidia bleu_t", "bidia edit", "bidia bleu_t tuned"}
+    names |= {f"{strategy} {name} mean" for strategy in ("mbr", "bidia") for name in ("bleu_t", "edit")}
+    assert {each["system"] for each in content["ranking"]} == names
+    assert "Left out the systems vbs-tuned, mbr bleu_t, mbr edit and 8 others: source" in call.told
+    assert content["weights"] == "ab12+cd34"
+    assert 'regular[0] has no "log_prob"' in refused("tune", bare, "--out", out, "--strategy", "vbs-tuned")
+    assert (
+        "tuned.json" in called("rerank", bare, "--strategy", "bidia bleu_t tuned", "--tuned", out).signature
+    )
+
+
+def test_what_is_wrong_with_lists_is_one_sentence(lists: Path, tmp_path: Path, toy_run: Path) -> None:
+    out = ("--out", tmp_path / "tuned.json")
+    lines = lines_of(lists)
+    for each in lines:
+        each.pop("reference")
+    unanswered, empty = write_lines(tmp_path / "no.jsonl", *lines), write_lines(tmp_path / "empty.jsonl")
+    for arguments, told in (
+        ((lists,), f"{lists} is a file of lists: name by --out the tuned.json to be written."),
+        ((lists, *out, "--beam-size", "4"), f"--beam-size is for a model, and {lists} is a file of lists."),
+        ((lists, "--out", lists), f"--out would overwrite the input, {lists}. Name another file."),
+        ((unanswered, *out), "has no reference, and tuning"),
+        ((empty, *out), "is empty"),
+        ((lists, *out, "--metric", "distinct-1"), "is known only for all replies together"),
+        ((toy_run, *out), "--out is for lists: tuned.json of a model goes into its folder."),
+    ):
+        call = called("tune", *arguments)
+        assert call.status != 0
+        assert told in " ".join(call.err.split()), call.err
+    assert not (tmp_path / "tuned.json").exists()
