@@ -26,7 +26,7 @@ from bidibeam.cli.main import name_flags
 from bidibeam.cli.output import check_not_input
 from bidibeam.errors import InputError
 from bidibeam.interchange.lists import ListReader
-from bidibeam.metrics import DEFAULT_METRIC
+from bidibeam.metrics import DEFAULT_METRIC, METRICS
 from bidibeam.reporting import plots
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from bidibeam.strategies.tuning import TuningResult
 
 PLOT_FILE = "tuned.svg"
+HARDLY = 0.1
+"""A metric in per cent that is below this says nothing."""
 
 
 @click.command()
@@ -227,10 +229,12 @@ def _tell_tuning(tuned: TuningResult, whole: TuningResult, lost: str, metric: Me
     if lost:
         note(lost)
     _show_ranking(tuned, whole.recommended, metric)
-    if not any(tuned.values.values()) and metric.higher_is_better:
+    best = max(tuned.values.values(), default=0.0)
+    if best < HARDLY and metric.higher_is_better and metric.name in METRICS.names():
         note(
-            f"every {metric.name} was 0, so nothing was decided. Use more sources, train longer, or name "
-            "another by `bidibeam tune --metric`: BLEU, for one, is 0 for replies of fewer than four words."
+            f"no {metric.name} was above {best:.2g}, so hardly anything was decided. Use more sources, train "
+            "longer, or name another by `bidibeam tune --metric`: BLEU, for one, is 0 for replies of fewer "
+            "than four words."
         )
     for sentence in filter(None, (tuned.flat_note, tuned.end_note)):
         note(sentence)

@@ -77,6 +77,17 @@ def test_what_lists_lack_is_left_out_and_their_network_is_known(lists: Path, tmp
     )
 
 
+def test_a_metric_that_is_0_for_all_decides_nothing(lists: Path, tmp_path: Path) -> None:
+    lines = [{**line, "reference": "nobody says this"} for line in lines_of(lists)]
+    foreign = write_lines(tmp_path / "foreign.jsonl", *lines)
+
+    call = called("tune", foreign, "--metric", "exact_match", "--out", tmp_path / "tuned.json", "--quick")
+
+    assert call.status == 0, call.err
+    assert "Note: no exact_match was above 0, so hardly anything was decided. Use more sources," in call.told
+    assert "Nothing is recommended: on these sources no system is better than another." in call.told
+
+
 def test_what_is_wrong_with_lists_is_one_sentence(lists: Path, tmp_path: Path, toy_run: Path) -> None:
     out = ("--out", tmp_path / "tuned.json")
     lines = lines_of(lists)
