@@ -80,7 +80,7 @@ def _is_left_out(each: Field[Any], value: object) -> bool:
 
 
 def _format(value: object) -> str:
-    """A value as a fact: a bar, which ends a fact, and a comma within a list are escaped, as in addresses."""
+    """A value as a fact: a bar, which ends one, a comma within a list, and % are escaped as in addresses."""
     if isinstance(value, Sequence) and not isinstance(value, str):
         return ",".join(_format(each).replace(",", "%2C") for each in value)
     shown = str(value).removesuffix(".0") if isinstance(value, float) else str(value)

@@ -43,7 +43,8 @@ def load_decoder(
             model that comes with the package. Or a model: what `load` returned, a `FunctionModel` of your
             own, or `bidibeam.hf.HuggingFaceModel.wrap(model, reverse, tokenizer=tokenizer)` of loaded ones.
         strategy: How to choose among hypotheses: settings, or a system's name as tables have it, "bidis" or
-            "bidia wmd_t tuned"; None for what `bidibeam tune` recommends, or else "bidis" with lambda 1.
+            "bidia wmd_t tuned"; None for what `bidibeam tune` recommends, or else "bidis" with lambda 1, or
+            of a model of one direction its plain beam.
         reverse: The model that writes from the end, where it is one of its own.
         settings: How to search, `default_search` by default; a strategy that needs both directions shares the
             beam out among them.
@@ -117,30 +118,27 @@ def choose_default(
 
     That is BidiS, with lambda 1 if it was not tuned; or plain beam search, of a model of one direction.
     """
-    name, default = DEFAULT_SYSTEM, "the default"
+    default, why = StrategySettings.named(DEFAULT_SYSTEM), "the default"
     if len(model.directions) == 1:
-        name = "vbs" if Direction.REGULAR in model.directions else "reverse-vbs"
-        default = f"the default without a {model.directions[0].other.value} model"
-    plain = StrategySettings.named(name)
+        (only,) = model.directions
+        default = StrategySettings.named("vbs" if only is Direction.REGULAR else "reverse-vbs")
+        why = f"the default without a {only.other.value} model"
     if tuned is None:
-        return plain, f"{default}; `bidibeam tune` finds the best"
+        return default, f"{why}; `bidibeam tune` finds the best"
     if not tuned.has_weights(model.fingerprint):
-        what = "of other weights"
-        if str(tuned.content.get("weights")) in model.fingerprint.split("+"):
-            what = "of one of the two models alone"
-        return plain, f"{default}; tuned.json is {what}: run `bidibeam tune` again"
+        is_half = str(tuned.content.get("weights")) in model.fingerprint.split("+")
+        whose = "one of the two models alone" if is_half else "other weights"
+        return default, f"{why}; tuned.json is of {whose}: run `bidibeam tune` again"
     if tuned.recommended is None:
-        is_tuned = len(model.directions) > 1
-        return StrategySettings.named("bidis") if is_tuned else plain, "tuned.json recommends none"
+        is_bidis = default.name == "bidis"
+        return (StrategySettings.named("bidis") if is_bidis else default), "tuned.json recommends none"
     recommended = StrategySettings.named(tuned.recommended)
     needed = tuned.apply(recommended)[0].requirements
-    if any(each not in model.directions for each in needed.used):
-        return (
-            plain,
-            f"{default}; {tuned.recommended}, which tuned.json recommends, needs it",
-        )
+    told = f"{why}; {tuned.recommended}, which tuned.json recommends, needs"
+    if not {*needed.used} <= {*model.directions}:
+        return default, f"{told} it"
     if needed.split(search.beam_size) is None:
-        return plain, f"{default}; {tuned.recommended}, which tuned.json recommends, needs a wider beam"
+        return default, f"{told} a wider beam"
     return recommended, "recommended by tuned.json"
 
 

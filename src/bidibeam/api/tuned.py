@@ -40,6 +40,7 @@ DEPENDENCIES = {
     "search": "another search",
     "metric": "another metric",
     "penalty_length": "another T",
+    "lists": "other lists",
 }
 """What tuned settings depend on, by its name in tuned.json, and what it is called where it has changed."""
 
@@ -132,12 +133,14 @@ class Conditions:
     search: SearchSettings | None  # None of lists that do not say it, like the next
     weights: str | None
     penalty_length: int | None = None  # T of similarities, where it is known
+    lists: str | None = None  # what tells them from others, where they are not a model's
 
     def describe(self, sources: int) -> dict[str, Any]:
         """As tuned.json has them."""
         found_on = {"weights": self.weights, "split": SPLIT, "sources": sources}
         searched = {} if self.search is None else recorded(self.search)
         compared = {"metric": str(self.metric), "penalty_length": self.penalty_length}
+        compared |= {} if self.lists is None else {"lists": self.lists}
         return {**found_on, "search": searched, **compared}
 
 

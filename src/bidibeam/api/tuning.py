@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bidibeam.api.decoders import check_serves
 from bidibeam.api.tuned import SPLIT, TUNED_FILE, Conditions, merge_with_earlier, write_tuned
@@ -24,7 +26,7 @@ from bidibeam.strategies.settings import DEFAULT_SYSTEM, TUNED_VBS, StrategySett
 from bidibeam.strategies.tuning import Tuner, TuningResult
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping, Sequence, Set
 
     from bidibeam.models.base import Model
     from bidibeam.protocols import Metric, Requirements
@@ -54,13 +56,20 @@ def track_nothing(items: Iterable[Any], _total: int, _what: str) -> Iterable[Any
     return items
 
 
+class Tuning(NamedTuple):
+    """What a call found out, and what tuned.json has from it."""
+
+    found: TuningResult
+    whole: TuningResult  # that together with what tuned.json had for other systems
+    lost: str  # which entries are gone, since they were tuned for something else; empty if none is
+
+
 @dataclass(frozen=True)
 class TuningPlan:
     """Which systems are compared, and which were left out for want of what."""
 
     systems: tuple[str, ...]
-    left_out: tuple[str, ...] = ()
-    needed: str = ""  # what those would need
+    left_out: Mapping[str, str] = field(default_factory=dict)  # by name what it would need, in a sentence
 
     @classmethod
     def parse(cls, names: Iterable[str]) -> TuningPlan:
@@ -85,37 +94,41 @@ class TuningPlan:
         cls, model: Model, settings: SearchSettings, vectors: Path | None = None, *, quick: bool = False
     ) -> TuningPlan:
         """All that the model has directions and vectors for, and the search hypotheses."""
-        similarities = QUICK_SIMILARITIES if quick else WITHOUT_VECTORS
-        alone = (BASE, TUNED_VBS, *(f"mbr {name}" for name in similarities))
-        both = list_both(similarities, quick=quick)
-        shared = tuple(name for name in both if len(requirements_of(name).directions) > 1)
-        with_vectors = () if quick else VECTOR_SYSTEMS
+        names = list_systems(quick=quick)
+        needs = {name: requirements_of(name) for name in names}
         if len(model.directions) < 2:
-            return cls(alone, (*both, *with_vectors), "the reverse direction too")
+            both = [name for name in names if needs[name].used != (Direction.REGULAR,)]
+            return cls.without(names, dict.fromkeys(both, "It needs the reverse direction too."))
         if settings.beam_size < 2:
-            kept = tuple(name for name in both if name not in shared)
-            return cls((*alone, *kept), (*shared, *with_vectors), "`beam_size` of 2 or more")
+            shared = [name for name in names if len(needs[name].directions) > 1]
+            return cls.without(names, dict.fromkeys(shared, "It needs `beam_size` of 2 or more."))
         if vectors is not None or has_word_vectors(model):
-            place = next(index for index, name in enumerate(both) if name.startswith("loglinear"))
-            return cls((*alone, *both[:place], *with_vectors, *both[place:]))
-        return cls((*alone, *both), with_vectors, "word vectors, as `vectors`")
+            return cls(tuple(names))
+        with_vectors = [name for name in names if uses_vectors(name)]
+        return cls.without(names, dict.fromkeys(with_vectors, "It needs word vectors, as `vectors`."))
 
     @classmethod
     def of_lists(
         cls, lists: Sequence[Beams], *, has_vectors: bool = False, quick: bool = False
-    ) -> tuple[TuningPlan, dict[str, str]]:
-        """All that finds what it needs in lists from elsewhere; and by name what the others lack."""
-        similarities = QUICK_SIMILARITIES if quick else WITHOUT_VECTORS
-        names = [BASE, TUNED_VBS, *(f"mbr {name}" for name in similarities)]
-        names += [*list_both(similarities, quick=quick), *(VECTOR_SYSTEMS if has_vectors else ())]
+    ) -> TuningPlan:
+        """All that finds what it needs in lists from elsewhere."""
+        names = list_systems(quick=quick)
+        if not has_vectors:
+            names = [name for name in names if not uses_vectors(name)]
         missing = {name: lack for name in names if (lack := find_lack(lists, name))}
-        if BASE in missing:  # without probabilities, all hypotheses count alike
-            alike = [f"mbr {name} mean" for name in similarities]
-            alike += [f"bidia {name} mean" for name in similarities]
+        by_posterior = [name for name in names if name.startswith("mbr")]
+        if all(name in missing for name in by_posterior):  # without probabilities all count alike
+            similarities = [name.removeprefix("mbr ") for name in by_posterior]
+            alike = [f"{strategy} {name} mean" for strategy in ("mbr", "bidia") for name in similarities]
             names += [name for name in alike if not find_lack(lists, name)]
         if len(missing) == len(names):
             raise InputError(f"There is nothing to tune: {missing[BASE]}")
-        return cls(tuple(name for name in names if name not in missing)), missing
+        return cls.without(names, missing)
+
+    @classmethod
+    def without(cls, names: Sequence[str], left_out: Mapping[str, str]) -> TuningPlan:
+        """These systems but for those that are left out, by name with the reason."""
+        return cls(tuple(name for name in names if name not in left_out), left_out)
 
     def make_generators(
         self, model: Model, settings: SearchSettings
@@ -139,9 +152,7 @@ class TuningPlan:
 
     def check_vectors(self, vectors: Path | None) -> None:
         """Refuse vectors that nothing uses."""
-        if vectors is not None and not any(
-            StrategySettings.named(name).uses_vectors for name in self.systems
-        ):
+        if vectors is not None and not any(map(uses_vectors, self.systems)):
             raise SettingsError("Nothing that is tuned uses word vectors: leave `vectors` out.")
 
 
@@ -161,11 +172,14 @@ def find_lack(lists: Iterable[Beams], system: str) -> str:
     return ""
 
 
-def list_both(similarities: Sequence[str], *, quick: bool) -> list[str]:
-    """Every system that uses both directions without word vectors."""
-    systems = [DEFAULT_SYSTEM, "bidis", "reverse-vbs"]
+def list_systems(*, quick: bool) -> list[str]:
+    """Every system that may be compared."""
+    similarities = QUICK_SIMILARITIES if quick else WITHOUT_VECTORS
+    systems = [BASE, TUNED_VBS, *(f"mbr {name}" for name in similarities)]
+    systems += [DEFAULT_SYSTEM, "bidis", "reverse-vbs"]
     systems += [f"bidia {name}{how}" for how in ("", " expected") for name in similarities]
-    systems += ["bidia bleu_t tuned", *([] if quick else ["bidia bleu_t expected tuned"])]
+    systems += ["bidia bleu_t tuned"]
+    systems += [] if quick else ["bidia bleu_t expected tuned", *VECTOR_SYSTEMS]
     systems += ["loglinear", "loglinear both"]
     kinds = ("",) if quick else ("", " closest")
     return systems + [f"loglinear {name} both{how}" for how in kinds for name in similarities]
@@ -228,7 +242,7 @@ def tune_model(
     batch_size: int | None = None,
     workers: int = 1,
     track: Track = track_nothing,
-) -> tuple[TuningResult, TuningResult, str]:
+) -> Tuning:
     """Tune and compare systems on the validation split, and write tuned.json beside the model.
 
     Args:
@@ -244,10 +258,6 @@ def tune_model(
         batch_size: Sources searched at once.
         workers: Threads that compare hypotheses.
         track: Shows progress: items, how many there will be, and what is being done.
-
-    Returns:
-        What was found; that together with what tuned.json had for other systems; and a sentence on entries
-        that are lost because they were tuned for something else.
     """
     assert model.path is not None
     check_tunable(metric)  # before anything is searched
@@ -262,17 +272,12 @@ def tune_model(
     for directions, generator in plan.make_generators(model, settings).items():
         found = generator.stream(examples, batch_size)
         lists[directions] = list(track(found, len(examples), f"searching {' and '.join(directions)}"))
-    found_on = Searched(lists, settings, model.fingerprint, usual_length(model))
-    return _tune(
-        found_on,
-        plan,
-        metric,
-        model.path / TUNED_FILE,
-        load_vectors=partial(model.word_vectors, vectors),
-        has_file=vectors is not None,
-        workers=workers,
-        track=track,
-    )
+    space = partial(model.word_vectors, vectors)
+    tuner = Tuner(metric, lists, settings, usual_length(model), space, workers)
+    signature = sign_references(metric.signature, [each.references for each in examples])
+    conditions = Conditions(signature, settings, model.fingerprint, tuner.max_length)
+    needs_file = frozenset(name for name in plan.systems if vectors is not None and uses_vectors(name))
+    return _tune(tuner, plan, conditions, model.path / TUNED_FILE, needs_file=needs_file, track=track)
 
 
 def tune_lists(
@@ -282,11 +287,10 @@ def tune_lists(
     path: Path,
     *,
     written_by: Signature,
-    max_length: int | None = None,
     load_vectors: Callable[[], WordVectors] | None = None,
     workers: int = 1,
     track: Track = track_nothing,
-) -> tuple[TuningResult, TuningResult, str]:
+) -> Tuning:
     """Tune and compare systems on lists from elsewhere, and write what was found to `path`.
 
     Args:
@@ -295,67 +299,55 @@ def tune_lists(
         metric: What they are tuned and compared by.
         path: The tuned.json that is written.
         written_by: How the lists came about, as far as they say.
-        max_length: T where it is not tuned; the median of what is compared by default.
         load_vectors: Gives word vectors.
         workers: Threads that compare hypotheses.
         track: Shows progress, as for `tune_model`.
 
-    Returns:
-        As `tune_model`.
+    Raises:
+        InputError: If a list lacks what a system needs, or has no reference.
     """
     check_tunable(metric)
     for name in plan.systems:
-        if lack := find_lack(lists, name):
-            raise InputError(lack)
+        for beams in lists:
+            check_requirements(beams, requirements_of(name), name)
+    search = SearchSettings.from_signature(written_by)
     by_directions = {requirements_of(name).directions: lists for name in plan.systems}
+    tuner = Tuner(metric, by_directions, search or SearchSettings(), space=load_vectors, workers=workers)
+    signature = sign_references(metric.signature, [each.references for each in lists])
     weights = "+".join(sorted(read_weights(written_by))) or None
-    found_on = Searched(by_directions, SearchSettings.from_signature(written_by), weights, max_length)
-    return _tune(
-        found_on,
-        plan,
-        metric,
-        path,
-        load_vectors=load_vectors,
-        has_file=load_vectors is not None,
-        workers=workers,
-        track=track,
-    )
+    conditions = Conditions(signature, search, weights, lists=hash_lists(lists))
+    needs_file = frozenset(filter(uses_vectors, plan.systems))
+    return _tune(tuner, plan, conditions, path, needs_file=needs_file, track=track)
 
 
-@dataclass(frozen=True)
-class Searched:
-    """The lists that decide, by the directions that a system needs, and how they came about."""
+def uses_vectors(system: str) -> bool:
+    """Whether a system compares by word vectors."""
+    return StrategySettings.named(system).uses_vectors
 
-    lists: Mapping[tuple[Direction, ...], Sequence[Beams]]
-    search: SearchSettings | None  # None if nobody knows
-    weights: str | None
-    penalty_length: int | None
+
+def hash_lists(lists: Iterable[Beams]) -> str:
+    """What tells lists from any others: their sources, references and hypotheses."""
+    digest = hashlib.blake2b(digest_size=8)
+    for beams in lists:
+        texts = [[one.text for one in beams.of(direction)] for direction in Direction]
+        digest.update(json.dumps([beams.source, beams.references, texts]).encode())
+    return digest.hexdigest()
 
 
 def _tune(
-    found_on: Searched,
+    tuner: Tuner,
     plan: TuningPlan,
-    metric: Metric,
+    conditions: Conditions,
     path: Path,
     *,
-    load_vectors: Callable[[], WordVectors] | None,
-    has_file: bool,
-    workers: int,
+    needs_file: Set[str],
     track: Track,
-) -> tuple[TuningResult, TuningResult, str]:
-    """Compares the systems of a plan, and writes what was found beside what was found before."""
-    search, length = found_on.search, found_on.penalty_length
-    tuner = Tuner(metric, found_on.lists, search or SearchSettings(), length, load_vectors, workers)
-
-    def usable(name: str) -> bool:
-        needs_file = has_file and StrategySettings.named(name).uses_vectors
-        return not needs_file and ":" not in name
-
-    tuned = tuner.compare(track(plan.systems, len(plan.systems), "comparing systems"), usable=usable)
-    references = [beams.references for beams in next(iter(found_on.lists.values()))]
-    conditions = Conditions(
-        sign_references(metric.signature, references), search, found_on.weights, found_on.penalty_length
+) -> Tuning:
+    """Compares the systems of a plan, and writes what is found; no file or module is recommended."""
+    found = tuner.compare(
+        track(plan.systems, len(plan.systems), "comparing systems"),
+        usable=lambda name: name not in needs_file and ":" not in name,
     )
-    whole, lost = merge_with_earlier(path, tuned, conditions)
+    whole, lost = merge_with_earlier(path, found, conditions)
     write_tuned(path, whole, conditions)
-    return tuned, whole, lost
+    return Tuning(found, whole, lost)

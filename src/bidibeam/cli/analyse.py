@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
@@ -12,8 +11,7 @@ import click
 
 from bidibeam._version import __version__
 from bidibeam.cli import inputs, options
-from bidibeam.cli.console import note, notice_if_slow, show, tell, track
-from bidibeam.cli.main import name_flags
+from bidibeam.cli.console import note, notice_if_slow, show, tell, tell_missing, track
 from bidibeam.errors import InputError, SettingsError, UnknownNameError
 from bidibeam.evaluation import ANALYSES, RESULTS_VERSION
 from bidibeam.evaluation import analyse as make_analyses
@@ -31,8 +29,6 @@ if TYPE_CHECKING:
 OF_DATA = ("constant", "positions")
 """The analyses of prepared data, which need no lists."""
 OUT_FILE = "analyses.json"
-MOST_NAMED = 8
-"""Of more than so many that are left out for one reason, the first three are named."""
 SAMPLES = 3
 """Examples that are printed; the file has all."""
 UNREPORTED: dict[str, tuple[str, Callable[[Any], float | None]]] = {
@@ -288,23 +284,6 @@ def _read(files: Sequence[str], tuned: TunedSettings | None) -> list[list[Beams]
                 told = f"Source {number} has the id {one.id!r} in {files[0]} and {other.id!r} in {name}."
                 raise InputError(f"{told} {advice}")
     return lists
-
-
-def tell_missing(kind: str, kinds: str, missing: Mapping[str, str]) -> None:
-    """Say what was left out, one sentence for each reason, whichever of the names that mentions."""
-    groups: dict[str, list[str]] = {}
-    for name, reason in missing.items():
-        shared = re.sub(rf"(?<![\w'-]){re.escape(name)}(?![\w'-])", "each of them", reason)
-        groups.setdefault(shared, []).append(name)
-    for shared, names in groups.items():
-        if len(names) == 1:
-            sentence = f"Left out the {kind} {names[0]}: {missing[names[0]]}"
-        else:
-            reason = re.sub(r"^It needs\b", "They need", shared)
-            last = names[-1] if len(names) <= MOST_NAMED else f"{len(names) - 3} others"
-            firsts = names[:-1] if len(names) <= MOST_NAMED else names[:3]
-            sentence = f"Left out the {kinds} {', '.join(firsts)} and {last}: {reason}"
-        tell(name_flags(sentence, click.get_current_context().command))
 
 
 def _print_analyses(contents: Mapping[str, Any], metric: Metric) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 import time
@@ -26,6 +27,8 @@ FEW_SOURCES = 100
 """Below so many, scores and tests say little."""
 SLOW_S = 0.8
 """After so many seconds a person wants to know what is going on."""
+MOST_NAMED = 8
+"""Of more than so many that are left out for one reason, the first three are named."""
 LINE_EVERY_S = 30.0
 """In a log file, a line at least as often as that while something is going on."""
 SHARE, LEAST_S = 0.1, 5.0
@@ -190,3 +193,22 @@ def format_duration(seconds: float) -> str:
     if hours:
         return f"{hours} h {minutes} min"
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def tell_missing(kind: str, kinds: str, missing: Mapping[str, str]) -> None:
+    """Say what was left out, one sentence for each reason, whichever of the names that mentions."""
+    from bidibeam.cli.main import name_flags
+
+    groups: dict[str, list[str]] = {}
+    for name, reason in missing.items():
+        shared = re.sub(rf"(?<![\w'-]){re.escape(name)}(?![\w'-])", "each of them", reason)
+        groups.setdefault(shared, []).append(name)
+    for shared, names in groups.items():
+        if len(names) == 1:
+            sentence = f"Left out the {kind} {names[0]}: {missing[names[0]]}"
+        else:
+            reason = re.sub(r"^It needs\b", "They need", shared)
+            last = names[-1] if len(names) <= MOST_NAMED else f"{len(names) - 3} others"
+            firsts = names[:-1] if len(names) <= MOST_NAMED else names[:3]
+            sentence = f"Left out the {kinds} {', '.join(firsts)} and {last}: {reason}"
+        tell(name_flags(sentence, click.get_current_context().command))

@@ -41,11 +41,10 @@ def find_controlled(settings: Sequence[StrategySettings], writer: Model | None) 
 def search_with_control(files: Sequence[Replies], name: str, writer: Model | None) -> list[Replies]:
     """The same files with what a control says in place of the reverse direction."""
     from bidibeam.api.scoring import find_foreign, use_control
-    from bidibeam.models.control import check_control, tell_other_data
+    from bidibeam.models.control import check_control, check_regular, describe_other_data
 
     control = inputs.load_model(name)
-    if Direction.REGULAR not in control.directions:
-        raise SettingsError(f"{name} has no regular direction, and a control compares two.")
+    check_regular(control)
     for file in files:
         _check_lists(file, name, control, writer)
     if writer is None:
@@ -55,7 +54,8 @@ def search_with_control(files: Sequence[Replies], name: str, writer: Model | Non
         )
     else:
         check_control(writer, control)
-        if told := tell_other_data(name, *(each.data.get("fingerprint") for each in (control, writer))):
+        ours, theirs = (each.data.get("fingerprint") for each in (control, writer))
+        if told := describe_other_data(name, control=ours, model=theirs):
             note(told)
     completed = []
     for file in files:

@@ -46,6 +46,7 @@ WHY_TWO_ANSWERS = (
     "chance for a difference too often: where they disagree, believe the second."
 )
 """What stands under the tests."""
+OWN_CONTROL = "each system's control"
 
 
 @click.command()
@@ -180,9 +181,7 @@ def evaluate(
     tested = [metric.name for metric in wanted] if metrics else [DEFAULT_METRIC]
     resampling = Resampling(samples, trials, seed)
     with notice_if_slow("Scoring and testing ..."):
-        results = evaluate_systems(
-            found, wanted, list(dict.fromkeys([*against, *controls])), tested=tested, resampling=resampling
-        )
+        results = evaluate_systems(found, wanted, against, tested=tested, resampling=resampling)
     _print_evaluation(results, against, tested)
     if signatures:
         _print_signatures(results)
@@ -322,7 +321,6 @@ def _build_systems(
 
 def _print_evaluation(results: Mapping[str, Any], baselines: Sequence[str], tested: Sequence[str]) -> None:
     """Tables of scores, those of metrics that were tested with their intervals, and of tests; and notes."""
-    from bidibeam.evaluation.systems import CONTROL
     from bidibeam.reporting.numbers import label_metric
     from bidibeam.reporting.tables import NumbersTable  # brings rich
 
@@ -341,15 +339,12 @@ def _print_evaluation(results: Mapping[str, Any], baselines: Sequence[str], test
     show_result(NumbersTable(title, groups, rows, is_dense=True), crop=False)
     groups = [["difference", "low", "high"], ["p, paired\nbootstrap", "p, approximate\nrandomisation"]]
     told: set[tuple[str, str, str]] = set()
-    for metric, baseline in product(tested, (*baselines, CONTROL)):
-        if baseline == CONTROL:  # each system beside its own
-            tests = [each for each in results["tests"] if each["baseline"] == f"{each['system']}{CONTROL}"]
-        else:
-            tests = [each for each in results["tests"] if each["baseline"] == baseline]
+    for metric, baseline in product(tested, (*baselines, OWN_CONTROL)):
         tests = [
             test
-            for test in tests
+            for test in results["tests"]
             if test["metric"] == metric
+            and baseline == (test["baseline"] if test["baseline"] in baselines else OWN_CONTROL)
             and (metric, baseline, test["system"]) not in told  # a pair is told once
         ]
         told |= {(metric, test["system"], baseline) for test in tests}
@@ -363,8 +358,7 @@ def _print_evaluation(results: Mapping[str, Any], baselines: Sequence[str], test
         ]
         if rows:
             lower = "; lower is better" if metric in results["lower_is_better"] else ""
-            what = "each system's control" if baseline == CONTROL else baseline
-            title = f"{label_metric(metric)} beside that of {what}{lower}"
+            title = f"{label_metric(metric)} beside that of {baseline}{lower}"
             show_result(NumbersTable(title, groups, rows, is_dense=True), crop=False)
     if results["tests"]:
         show(WHY_TWO_ANSWERS, style="dim")

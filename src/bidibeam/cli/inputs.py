@@ -154,21 +154,23 @@ def build_metrics(names: Sequence[str], tokenize: str | None, lowercase: bool) -
 
 
 def find_metric(
-    data: PreparedData,
+    data: PreparedData | None,
     name: str | None,
     tokenize: str | None = None,
     lowercase: bool = False,
     *,
     tuned: TunedSettings | None = None,
 ) -> Metric:
-    """The metric that flags name, or else the one that a model was tuned by, or else that of the corpus."""
+    """The metric that flags name, or else what was tuned by before, or that of the corpus; at last BLEU."""
     from bidibeam.data.corpora import find_defaults
     from bidibeam.metrics import DEFAULT_METRIC, METRICS
 
-    own = {} if name else find_defaults(data.info["corpus"], "measure")
-    before = None if tuned is None else Signature.parse(tuned.content["metric"]).get("metric")
-    if before in METRICS.names() and before != own.get("metric", DEFAULT_METRIC):
-        own = {"metric": before}
+    own = {} if name or data is None else find_defaults(data.info["corpus"], "measure")
+    before = Signature.parse(tuned.content["metric"] if tuned is not None and name is None else "")
+    if (known := before.get("metric")) in METRICS.names():
+        tokens = "words" if before.get("words") else before.get("tok")
+        own = {"metric": known, "tokenize": tokens if known == "bleu" else None}
+        lowercase = lowercase or before.get("case") == "lc"
     (metric,) = build_metrics(
         [name or own.get("metric", DEFAULT_METRIC)], tokenize or own.get("tokenize"), lowercase
     )

@@ -97,7 +97,8 @@ vectors = option(
 )
 tuned = option(
     "--tuned tuned_file",
-    "A tuned.json, or the run that has it: for bidis, vbs-tuned, loglinear, names with 'tuned'.",
+    "A tuned.json, or the run that has it: for bidis, vbs-tuned, loglinear, names with 'tuned'. "
+    "rerank takes the strategy that it recommends, where none is named.",
     PATH,
 )
 max_length = option(

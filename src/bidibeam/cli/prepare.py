@@ -168,7 +168,7 @@ def show_summary(data: PreparedData) -> None:
             note(
                 f"no reply can equal {found['count']:,} of {format_count(found['references'], 'reference')} "
                 f"of {split}, which the tokenizer writes otherwise, such as {text} as {written}. "
-                "--target-tokenizer bpe writes every text as it is."
+                "--target-tokenizer bpe writes all texts as they are."
             )
     for side, coverage in statistics["coverage"]["validation"].items():
         if coverage < LOW_COVERAGE:

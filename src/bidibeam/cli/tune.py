@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ import click
 from click.core import ParameterSource
 
 from bidibeam.cli import options
-from bidibeam.cli.console import FEW_SOURCES, format_count, note, show, tell, track
+from bidibeam.cli.console import FEW_SOURCES, format_count, note, show, tell, tell_missing, track
 from bidibeam.cli.inputs import (
     allow_local,
     build_metrics,
@@ -22,15 +23,17 @@ from bidibeam.cli.inputs import (
     take_model,
     word_vectors,
 )
-from bidibeam.cli.main import name_flags
 from bidibeam.cli.output import check_not_input
-from bidibeam.errors import InputError
+from bidibeam.errors import InputError, RunError
 from bidibeam.interchange.lists import ListReader
-from bidibeam.metrics import DEFAULT_METRIC, METRICS
+from bidibeam.metrics import METRICS
 from bidibeam.reporting import plots
 
 if TYPE_CHECKING:
-    from bidibeam.api.tuning import TuningPlan
+    from collections.abc import Mapping
+
+    from bidibeam.api.tuned import TunedSettings
+    from bidibeam.api.tuning import Tuning, TuningPlan
     from bidibeam.data.prepared import PreparedData
     from bidibeam.models.base import Model
     from bidibeam.protocols import Metric
@@ -38,8 +41,10 @@ if TYPE_CHECKING:
     from bidibeam.strategies.tuning import TuningResult
 
 PLOT_FILE = "tuned.svg"
-HARDLY = 0.1
-"""A metric in per cent that is below this says nothing."""
+LEAST_TELLING = 0.1
+"""A metric in per cent decides hardly anything where the best is below this."""
+OF_LISTS = ("model", "strategy", "metric", "tokenize", "lowercase", "quick", "sources", "vectors", "out")
+"""These options say something about lists; the others are for models."""
 
 
 @click.command()
@@ -87,7 +92,8 @@ def tune(
 
     LISTS in place of MODEL are n-best lists of validation sources with references (docs/nbest.md), from any
     decoder: what they hold enough for is compared, and `bidibeam rerank --tuned` chooses by what is found.
-    There N_B is the length of the lists, for strategies of both directions of both together.
+    There N_B is the length of the lists, for strategies of both directions of both together, and T is the
+    median of what a hypothesis is compared with.
 
     \b
     bidibeam tune runs/first --beam-size 50
@@ -103,12 +109,13 @@ def tune(
         build_metrics([metric], tokenize, lowercase)  # a wrong name is told before anything is loaded
     allow_local(*strategy)
     plan = TuningPlan.parse(strategy) if strategy else None
-    if model is not None and Path(model).is_file():
-        judge = build_metrics([metric or DEFAULT_METRIC], tokenize, lowercase)[0]
-        _tune_lists(model, out, plan, judge, vectors=vectors, max_length=flags["max_length"], quick=quick)
+    if model is not None and (model == "-" or Path(model).is_file()):
+        judged = {"name": metric, "tokenize": tokenize, "lowercase": lowercase}
+        _tune_lists(model, out, plan, judged, vectors=vectors, quick=quick, sources=sources)
         return
     if out is not None:
-        raise click.UsageError("--out is for lists: tuned.json of a model goes into its folder.")
+        where = "tuned.json of a model goes into its folder" if model and Path(model).is_dir() else ""
+        raise click.UsageError(f"--out is for lists: {where or f'there is no file {model}'}.")
     named = take_model(model, flags)
     if named["name"] is None:
         raise click.UsageError("Missing argument 'MODEL': the model whose folder tuned.json goes into.")
@@ -118,10 +125,7 @@ def tune(
     check_tunable(judged_by)
     if plan is None:
         plan = TuningPlan.all_of(loaded, settings, vectors, quick=quick)
-        if plan.left_out:
-            need = "it needs" if len(plan.left_out) == 1 else "they need"
-            told = f"left out {', '.join(plan.left_out)}: {need} {plan.needed}."
-            note(name_flags(told, click.get_current_context().command))
+        tell_missing("system", "systems", plan.left_out)
     plan.check_vectors(vectors)
     if quick and sources is None:
         sources = QUICK_SOURCES
@@ -133,23 +137,19 @@ def tune(
     tell(f"Next: {command}", style=None)
 
 
-OF_LISTS = ("model", "strategy", "metric", "tokenize", "lowercase", "quick", "vectors", "max_length", "out")
-"""The options that lists leave something to do for; --max-length is T."""
-
-
 def _tune_lists(
     file: str,
     out: Path | None,
     plan: TuningPlan | None,
-    metric: Metric,
+    judged: Mapping[str, Any],
     *,
     vectors: Path | None,
-    max_length: int | None,
     quick: bool,
+    sources: int | None,
 ) -> None:
     """Tune on n-best lists, print what was found, and write it to `out`."""
-    from bidibeam.api.tuning import TuningPlan, tune_lists
-    from bidibeam.cli.analyse import tell_missing
+    from bidibeam.api.tuning import QUICK_SOURCES, TuningPlan, tune_lists
+    from bidibeam.data.prepared import spread_evenly
 
     context = click.get_current_context()
     for option in context.command.params:
@@ -158,35 +158,51 @@ def _tune_lists(
             raise click.UsageError(f"{option.opts[0]} is for a model, and {file} is a file of lists.")
     if out is None:
         raise click.UsageError(f"{file} is a file of lists: name by --out the tuned.json to be written.")
-    reader = ListReader(file)
+    if out.suffix == ".svg":
+        raise click.UsageError("--out is the tuned.json; the curves are drawn beside it, in an .svg file.")
+    reader = ListReader(file, from_format="jsonl")
     check_not_input(out, reader.files)
+    metric = find_metric(None, **judged, tuned=_read_earlier(out))
     written_by = reader.written_by
     lists = list(track(reader, None, f"reading {file}", lines=reader.first_file))
     if not lists:
         raise InputError(f"{file} is empty: there is nothing to tune on.")
-    load_vectors = word_vectors(vectors, lists)
-    missing: dict[str, str] = {}
+    lists = spread_evenly(lists, sources or (QUICK_SOURCES if quick else None))
+    lacking = next((line for line in lists if not line.references), None)
+    if lacking is not None:
+        raise InputError(
+            f"{file}, line {lacking.line}: there is no reference to compare replies with. `bidibeam convert "
+            "--references FILE` adds them."
+        )
     if plan is None:
-        plan, missing = TuningPlan.of_lists(lists, has_vectors=vectors is not None, quick=quick)
+        plan = TuningPlan.of_lists(lists, has_vectors=vectors is not None, quick=quick)
+        tell_missing("system", "systems", plan.left_out)
     plan.check_vectors(vectors)
-    tuned, whole, lost = tune_lists(
+    tuning = tune_lists(
         lists,
         plan,
         metric,
         out,
         written_by=written_by,
-        max_length=max_length,
-        load_vectors=load_vectors,
+        load_vectors=word_vectors(vectors, lists),
         workers=count_cores(),
         track=track,
     )
     replies = (one.text for line in lists for one in (*line.regular, *line.reverse))
     note_case(replies, (text for line in lists for text in line.references), [metric])
-    tell_missing("system", "systems", missing)
-    _tell_tuning(tuned, whole, lost, metric, out)
-    _plot(out.with_suffix(".svg"), whole, metric)
+    _tell_tuning(tuning, metric, out)
+    _plot(out.with_suffix(".svg"), tuning.whole, metric)
     command = shlex.join(["bidibeam", "rerank", "FILE", "--tuned", str(out)])
     tell(f"Next: {command}", style=None)
+
+
+def _read_earlier(path: Path) -> TunedSettings | None:
+    """What an earlier call wrote; None if none did, or the file is unusable."""
+    from bidibeam.api.tuned import TunedSettings
+
+    with suppress(RunError):
+        return TunedSettings(path)
+    return None
 
 
 def _repeat_options() -> list[str]:
@@ -211,29 +227,30 @@ def run_tuning(
     """Tune a model, and print what was found and where it is; returns all that tuned.json has."""
     from bidibeam.api.tuning import suit_case, tune_model
 
-    tuned, whole, lost = tune_model(
-        model, data, settings, plan, metric, workers=count_cores(), track=track, **more
-    )
+    tuning = tune_model(model, data, settings, plan, metric, workers=count_cores(), track=track, **more)
     if suit_case(metric, model) is not metric:
         note(
             f"the model writes no capital letters, so {metric.name} ignores case; `bidibeam evaluate "
             "--lowercase` does the same."
         )
     assert model.path is not None
-    _tell_tuning(tuned, whole, lost, metric, model.path / "tuned.json")
-    return whole
+    _tell_tuning(tuning, metric, model.path / "tuned.json")
+    return tuning.whole
 
 
-def _tell_tuning(tuned: TuningResult, whole: TuningResult, lost: str, metric: Metric, path: Path) -> None:
+def _tell_tuning(tuning: Tuning, metric: Metric, path: Path) -> None:
     """Print what was found, what is odd about it, and where it is."""
+    tuned, whole, lost = tuning
+    from bidibeam.strategies.settings import StrategySettings
+
     if lost:
         note(lost)
     _show_ranking(tuned, whole.recommended, metric)
     best = max(tuned.values.values(), default=0.0)
-    if best < HARDLY and metric.higher_is_better and metric.name in METRICS.names():
+    if best < LEAST_TELLING and metric.higher_is_better and metric.name in METRICS.names():
         note(
-            f"no {metric.name} was above {best:.2g}, so hardly anything was decided. Use more sources, train "
-            "longer, or name another by `bidibeam tune --metric`: BLEU, for one, is 0 for replies of fewer "
+            f"no {metric.name} was above {best:.2g}, so hardly anything was decided. Use more sources, a "
+            "better model, or another `bidibeam tune --metric`: BLEU, for one, is 0 for replies of fewer "
             "than four words."
         )
     for sentence in filter(None, (tuned.flat_note, tuned.end_note)):
@@ -242,7 +259,9 @@ def _tell_tuning(tuned: TuningResult, whole: TuningResult, lost: str, metric: Me
         note(f"{format_count(tuned.sources, 'source')}: settings tuned on so few say little.")
     tell(f"Wrote {path}.", style=None)
     if whole.recommended is not None:
-        found = whole.options.get(whole.recommended.removesuffix(" tuned"), {})
+        settings = StrategySettings.named(whole.recommended)
+        is_tuned = settings.wants_tuned or settings.unset
+        found = whole.options.get(settings.untuned, {}) if is_tuned else {}
         told = ", ".join(f"{name.rstrip('_').replace('_', ' ')} {value:g}" for name, value in found.items())
         named = f"{whole.recommended}{f' ({told})' if told else ''}"
         tell(f"Recommended: {named}{_justify(whole, metric)}.", style=None)
@@ -270,7 +289,7 @@ def _justify(tuned: TuningResult, metric: Metric) -> str:
     best = next(each.system for each in tuned.ranking if each.is_usable)
     leader = tuned.ranking[0].system
     beyond = (
-        f". {leader} is not: `decode` would need its file or module again"
+        f". {leader} is not: its file or module would have to be named again"
         if values[leader] != values[best]
         else ""
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
 SPLITS = ("train", "validation", "test")
+CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 VALIDATION_SHARE, TEST_SHARE = 0.01, 0.02
 """The paper's shares; what remains, 97 %, is for training."""
 
@@ -74,9 +76,9 @@ class Pair:
 def tidy(texts: Iterable[str]) -> str:
     """Joins texts by single spaces, letters composed (NFC), as tokenizers write them.
 
-    Stray white space is gone, and so are characters that no file can hold.
+    Stray white space is gone, and so are characters that no file can hold, or that control a terminal.
     """
-    return normalize("NFC", well_formed(" ".join(" ".join(texts).split())))
+    return normalize("NFC", well_formed(" ".join(CONTROLS.sub(" ", " ".join(texts)).split())))
 
 
 def turn_pairs(conversation: Conversation) -> Iterator[Pair]:

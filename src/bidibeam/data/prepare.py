@@ -194,7 +194,7 @@ def prepare(
         "lines": {"total": errors.total, "bad": errors.bad, **first_bad},
         **_describe_splits(split, encoded, reader),
         "kept_though_too_long": long,
-        "rewritten": _find_rewritten(split, encoded, tokenizer),
+        "rewritten": _count_rewritten(split, encoded, tokenizer),
         **describe_pairs(encoded, tokenizer),
     }
     with alone_in(out, "preparing data in"), _make_directory(out) as folder:
@@ -272,7 +272,7 @@ def _describe_splits(split: SplitPairs, encoded: EncodedPairs, reader: CorpusRea
     }
 
 
-def _find_rewritten(split: SplitPairs, encoded: EncodedPairs, tokenizer: Tokenizer) -> dict[str, Any]:
+def _count_rewritten(split: SplitPairs, encoded: EncodedPairs, tokenizer: Tokenizer) -> dict[str, Any]:
     """Counts by split the references of lone pairs that the tokenizer writes otherwise, and shows the first.
 
     No reply can equal those. Case does not count where the tokenizer keeps none.

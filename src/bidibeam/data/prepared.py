@@ -6,7 +6,7 @@ import struct
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,9 @@ from bidibeam.fields import build_known
 from bidibeam.files import parse_json, read_json, reading
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+T = TypeVar("T")
 FORMAT_VERSION = 1
 PAIRS, TOKENIZER, INFO, STATISTICS = "pairs.safetensors", "tokenizer.json", "data.json", "stats.json"
 EXAMPLE = ("id", "source", "reference")
@@ -214,10 +215,7 @@ class PreparedData:
 
         A split may be sorted, by language or by length, so that its first items stand for no others.
         """
-        items = list(self.examples(name))
-        if count is None or count >= len(items):
-            return items
-        return [items[place * len(items) // count] for place in range(count)]
+        return spread_evenly(list(self.examples(name)), count)
 
     def text_pairs(self, name: str) -> Iterator[dict[str, str]]:
         """Returns the texts of `split` as {"source", "reference"}, pair for pair."""
@@ -254,3 +252,10 @@ def _map_tensors(path: Path) -> dict[str, Array]:
         )
         for name, tensor in header.items()
     }
+
+
+def spread_evenly(items: Sequence[T], count: int | None) -> list[T]:
+    """Returns so many items, spread evenly over all, in their order; all if `count` is None."""
+    if count is None or count >= len(items):
+        return list(items)
+    return [items[place * len(items) // count] for place in range(count)]

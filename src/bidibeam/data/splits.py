@@ -101,10 +101,16 @@ def split_pairs(
     if len({name for name in sets if split_of(name) == "test"}) == 1:
         sets = [split_of(name) for name in sets]
     gathered, names, items = _gather_references(pairs, sets)
-    given = Counter(split_of(name) for pair, name in zip(pairs, sets, strict=True) for _ in pair.responses)
-    given.subtract(map(split_of, names))
-    repeats = {name: given[name] for name in SPLITS[1:]}
-    return SplitPairs(gathered, names, items, official, way, repeats)
+    repeats = Counter(
+        split_of(name)
+        for pair, name in zip(pairs, sets, strict=True)
+        for text in pair.responses
+        if pair.source and text
+    )
+    repeats.subtract(
+        split_of(name) for pair, name in zip(gathered, names, strict=True) if pair.source and pair.response
+    )
+    return SplitPairs(gathered, names, items, official, way, {name: repeats[name] for name in SPLITS[1:]})
 
 
 def _gather_references(pairs: Sequence[Pair], sets: Sequence[str]) -> tuple[list[Pair], list[str], list[int]]:
@@ -159,19 +165,19 @@ def count_leaks(split: SplitPairs, is_kept: Sequence[bool]) -> dict[str, dict[st
         members = [(pair, item) for pair, each, item in rows if each == name]
         compared = "sources" if all(pair.is_lone for pair, _ in members) else "pairs"
         items = {item for _, item in members}
-        shared, chosen_on = (
+        in_training, in_validation = (
             {item for pair, item in members if KEYS[compared](pair) in known[other, compared]}
             for other in SPLITS[:2]
         )
         is_official_test = "test" in split.official and split_of(name) == "test"
-        if is_official_test and shared == items:
+        if is_official_test and in_training == items:
             raise CorpusError(
                 f"Every {compared[:-1]} of the test set {name!r} ({len(items):,}) also occurs in training, "
                 "so it measures nothing new: take them out of training, or give another test set."
             )
-        leaks[name] = {"shared": len(shared), "items": len(items), "compared": compared}
+        leaks[name] = {"shared": len(in_training), "items": len(items), "compared": compared}
         if split_of(name) == "test":
-            leaks[name]["in_validation"] = len(chosen_on)
+            leaks[name]["in_validation"] = len(in_validation)
     return leaks
 
 

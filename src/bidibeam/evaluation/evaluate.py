@@ -10,7 +10,7 @@ from bidibeam._version import __version__
 from bidibeam.errors import InputError, UnknownNameError
 from bidibeam.evaluation import RESULTS_VERSION
 from bidibeam.evaluation.significance import paired_test, sample
-from bidibeam.evaluation.systems import System
+from bidibeam.evaluation.systems import CONTROL, System
 from bidibeam.metrics.ngrams import split_words
 from bidibeam.metrics.resampling import Resampling, bootstrap, interval
 from bidibeam.metrics.scoring import score, sign_references
@@ -40,7 +40,7 @@ def evaluate_systems(
             test
             for metric in metrics
             if tested is None or metric.name in tested
-            for test in compare_systems(systems, metric, baselines, resampling=resampling)
+            for test in compare_all(systems, metric, baselines, resampling=resampling)
         ],
     }
 
@@ -84,6 +84,23 @@ def score_metric(system: System, metric: Metric, resampling: Resampling | None) 
         value["low"], value["high"] = interval(bootstrap(metric, [measured], drawn)[0])
         signature = signature.extended(interval="95%", samples=drawn.samples, seed=drawn.seed)
     return {**value, "signature": str(signature)}
+
+
+def compare_all(
+    systems: Sequence[System],
+    metric: Metric,
+    baselines: Sequence[str],
+    *,
+    resampling: Resampling | None = None,
+) -> list[dict[str, Any]]:
+    """Tests every system against every baseline, and each that has a control against its own."""
+    tests = compare_systems(systems, metric, baselines, resampling=resampling)
+    known = {system.name: system for system in systems}
+    for control in systems:
+        system = known.get(control.name.removesuffix(CONTROL), control)
+        if system is not control and control.name not in baselines:
+            tests += compare_systems([system, control], metric, [control.name], resampling=resampling)
+    return tests
 
 
 def compare_systems(

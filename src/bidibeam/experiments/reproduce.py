@@ -35,7 +35,7 @@ from bidibeam.metrics import DEFAULT_METRIC
 from bidibeam.metrics.scoring import minds_case
 from bidibeam.models.base import Model, writes_capitals
 from bidibeam.models.checkpoint import find_device
-from bidibeam.models.control import check_control, check_control_tokens, tell_other_data
+from bidibeam.models.control import check_control, check_control_tokens, describe_other_data
 from bidibeam.reporting.report import FIGURES, REPORT_FILES, write_report
 from bidibeam.reporting.results import RESULTS_FILE
 from bidibeam.scores import recorded
@@ -154,7 +154,7 @@ class Experiment(Plan):
             known = read_stage_file(data).get("fingerprint")
         if self.control is None:
             return ""
-        return tell_other_data(str(self.control.metadata["name"]), self.control.data, known)
+        return describe_other_data(str(self.control.metadata["name"]), control=self.control.data, model=known)
 
     def stages(self) -> list[Stage]:
         """Returns every stage, in order."""

@@ -19,7 +19,7 @@ from bidibeam.data.prepared import PreparedData
 from bidibeam.decoding.decoder import ModelGenerator
 from bidibeam.evaluation import analyse
 from bidibeam.evaluation.cost import formulas, measure_costs
-from bidibeam.evaluation.evaluate import compare_systems, score_system
+from bidibeam.evaluation.evaluate import compare_all, score_system
 from bidibeam.evaluation.perplexity import perplexities
 from bidibeam.evaluation.systems import BASELINES, CONTROL, Evidence, System, choose_system, with_oracle
 from bidibeam.experiments.plan import TEST, VALIDATION, BeamFiles, Plan, read_stage_file
@@ -296,13 +296,8 @@ class Seed:
 
     def _test(self, systems: Mapping[str, System], controls: Mapping[str, System]) -> list[dict[str, Any]]:
         """Tests every system against the baselines, and those of both ends against their controls."""
-        metric = self.plan.settings.metrics[0]
-        tests = compare_systems(
-            [*systems.values(), *controls.values()], metric, [name for name in BASELINES if name in systems]
-        )
-        for name, control in controls.items():
-            tests += compare_systems([systems[name.removesuffix(CONTROL)], control], metric, [name])
-        return tests
+        baselines = [name for name in BASELINES if name in systems]
+        return compare_all([*systems.values(), *controls.values()], self.plan.settings.metrics[0], baselines)
 
     def _score_test_sets(
         self, systems: Mapping[str, System], controls: Mapping[str, System]

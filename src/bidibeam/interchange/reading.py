@@ -183,14 +183,13 @@ def read_signature(lines: Lines) -> Signature:
 
 
 def read_weights(signature: Signature) -> frozenset[str]:
-    """The fingerprints that a signature tells of: FINGERPRINT, two joined by +, or NAME@FINGERPRINT."""
-    told = [("@" * (key != "model"), signature.get(key) or "") for key in ("model", *Direction)]
-    return frozenset(
-        weights
-        for mark, value in told
-        if value and mark in value
-        for weights in value.rpartition("@")[2].split("+")
-    )
+    """The fingerprints of the networks that a signature tells of."""
+    weights = set((signature.get("model") or "").rpartition("@")[2].split("+"))  # AB, AB+CD, or NAME@AB
+    for direction in Direction:
+        name, at, fingerprint = (signature.get(direction) or "").rpartition("@")  # NAME@AB, or NAME alone
+        if name and at:
+            weights.add(fingerprint)
+    return frozenset(weights - {""})
 
 
 def _read_first_places(lines: Lines) -> tuple[list[Beams], int, str]:

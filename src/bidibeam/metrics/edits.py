@@ -24,8 +24,8 @@ def _case(lowercase: bool) -> str:
     return "lc" if lowercase else "mixed"
 
 
-def compose(text: str, *, lowercase: bool) -> str:
-    """Returns a text in Unicode's composed form (NFC), in which one letter is one however it was typed."""
+def normalise_text(text: str, *, lowercase: bool) -> str:
+    """Returns a text composed (NFC), so that a letter is one however it was typed; in lower case if asked."""
     return normalize("NFC", text.lower() if lowercase else text)
 
 
@@ -61,7 +61,7 @@ class ExactMatch:
         return mean_percent(sums)
 
     def _plain(self, text: str) -> str:
-        return compose(text, lowercase=self.lowercase).strip()
+        return normalise_text(text, lowercase=self.lowercase).strip()
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class EditRate(ABC):
         return edit_rates(sums)
 
     def _split(self, text: str) -> Sequence[str]:
-        return self.tokens(compose(text, lowercase=self.lowercase))
+        return self.tokens(normalise_text(text, lowercase=self.lowercase))
 
 
 @dataclass(frozen=True)

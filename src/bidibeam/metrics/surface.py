@@ -103,6 +103,7 @@ class Distinct:
     order: int
 
     higher_is_better = True
+    bounds = (0.0, 1.0)
 
     def __post_init__(self) -> None:
         if self.order < 1:

@@ -76,10 +76,12 @@ class ControlModel:
 
 
 def check_control(model: Model, control: Model) -> None:
-    """Refuse a control that cannot stand beside a model: of other tokens, or of the same weights."""
-    for each in (model, control):
-        if Direction.REGULAR not in each.directions:
-            raise SettingsError(f"{each.name} has no regular direction, and a control compares two.")
+    """Refuse a control that cannot stand beside a model.
+
+    That is one of other tokens or of the same weights, or where one of them has no regular direction.
+    """
+    check_regular(model)
+    check_regular(control)
     if model.fingerprint and model.fingerprint == control.fingerprint:
         raise SettingsError(
             f"The control {control.name} has the same weights as {model.name}: give one that was trained "
@@ -92,14 +94,20 @@ def check_control(model: Model, control: Model) -> None:
         raise SettingsError(OTHER_TOKENS.format(control.name, difference))
 
 
+def check_regular(model: Model) -> None:
+    """Refuse a model without a regular direction."""
+    if Direction.REGULAR not in model.directions:
+        raise SettingsError(f"{model.name} has no regular direction, and a control compares two.")
+
+
 def check_control_tokens(tokenizer: Any, control: Model) -> None:
     """Refuse a control with other tokens than those of a tokenizer."""
     if (difference := compare_tokens(tokenizer, control.tokenizer)) is not None:
         raise SettingsError(OTHER_TOKENS.format(control.name, difference))
 
 
-def tell_other_data(name: str, control: str | None, model: str | None) -> str:
-    """Says so if a control was trained on other data than a model, by their fingerprints; else empty."""
+def describe_other_data(name: str, *, control: str | None, model: str | None) -> str:
+    """A sentence if a control was trained on other data than a model, by their fingerprints; else empty."""
     if None in (control, model) or control == model:
         return ""
     return (

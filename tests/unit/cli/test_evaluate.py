@@ -310,6 +310,9 @@ def test_a_control_stands_in_the_reverse_networks_place(
     found = results(tmp_path / "out.json", beams, *flags, "--control", toy_run, "--baseline", "bidis control")
 
     assert list(found["systems"]) == ["bidis", "bidia edit", "vbs", "bidis control", "bidia edit control"]
+    pairs = {(test["system"], test["baseline"]) for test in found["tests"]}
+    others = {"bidis", "bidia edit", "vbs", "bidia edit control"}
+    assert pairs == {*((name, "bidis control") for name in others), ("bidia edit", "bidia edit control")}
     told = called("evaluate", beams, *flags, "--control", toy_run, *FEW).out
     assert told.count(" beside that of ") == 2
     assert "exact match beside that of bidis  " in told

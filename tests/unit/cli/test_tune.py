@@ -193,8 +193,8 @@ def test_of_a_single_hypothesis_nothing_makes_a_difference(copied_run: Path) -> 
     assert (
         "is kept: length exponent of vbs-tuned (0.9), word reward of vbs-tuned (0), lambda of bidis (1)."
     ) in call.told
-    assert "Note: left out bidia bleu_t, bidia bleu, " in call.told
-    assert "bidia wmd_t tuned: they need --beam-size of 2 or more." in call.told
+    assert "Left out the systems bidia bleu_t, bidia bleu, " in call.told
+    assert "others: They need --beam-size of 2 or more." in call.told
     assert content["recommended"] is None
     assert "Nothing is recommended: on these sources no system is better than another." in call.told
     said = refused("tune", copied_run, "--beam-size", "1", "--strategy", "bidia bleu_t")
@@ -229,8 +229,9 @@ def test_a_run_without_a_reverse_decoder_has_its_length_settings_tuned(copied_re
     call = called("tune", copied_regular_run, *SEARCH)
 
     assert call.status == 0
-    assert "left out bidis lambda=1, bidis, reverse-vbs, bidia bleu_t, " in call.told
-    assert "bidia wmd_t tuned: they need the reverse direction too." in call.told
+    assert (
+        "Left out the systems bidis lambda=1, bidis, reverse-vbs and 25 others: They need the " in call.told
+    )
     content = tuned_of(copied_regular_run)
     assert set(content["options"]) == {"vbs-tuned"}
     assert set(content["values"]) == {"vbs", "vbs-tuned", *(f"mbr {name}" for name in WITHOUT_VECTORS)}
@@ -293,6 +294,11 @@ def test_what_must_be_imported_is_compared_and_not_recommended(
 
 
 def test_it_is_tuned_again_as_it_was_before(copied_run: Path) -> None:
+    bleu = ("--strategy", "vbs-tuned", "--tokenize", "char")
+    assert called("tune", copied_run, *FEW, *bleu).status == 0
+    assert called("tune", copied_run, "--sources", "3", "--strategy", "bidis").status == 0
+    assert "|tok:char|" in tuned_of(copied_run)["metric"]
+    assert set(tuned_of(copied_run)["options"]) == {"vbs-tuned", "bidis"}
     assert called("tune", copied_run, *FEW, "--metric", "wer", "--strategy", "vbs-tuned").status == 0
 
     call = called("tune", copied_run, "--sources", "3", "--strategy", "bidis")
@@ -420,11 +426,11 @@ def test_subwords_are_tuned_without_vectors_or_with_a_file(tmp_path: Path, data:
     command = ("tune", regular, "--reverse", reverse, "--data", data.path, *PAIR_SEARCH, "--sources", "3")
 
     without = called(*command)
-    assert "Note: left out bidia wmd_t, bidia wmd, " in without.told
-    assert "bidia wmd_t tuned: they need word vectors, as --vectors." in without.told
+    assert "Left out the systems bidia wmd_t, bidia wmd, " in without.told
+    assert "bidia wmd_t tuned: They need word vectors, as --vectors." in without.told
     assert "bidia wmd_t" not in tuned_of(regular)["options"]
     beside = called(*command, "--vectors", write_vectors(tmp_path / "toy.vec", WORDS))
-    assert (beside.status, "left out" in beside.told) == (0, False)
+    assert (beside.status, "Left out" in beside.told) == (0, False)
     assert "bidia wmd_t" in tuned_of(regular)["options"]
     ranked = [each["system"] for each in tuned_of(regular)["ranking"]]
     assert "bidia wmd_t tuned" in ranked

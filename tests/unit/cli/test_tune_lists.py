@@ -11,6 +11,7 @@ import pytest
 from tests.golden.calls import DATA
 from tests.unit.cli.calls import called, lines_of, refused, write_lines
 
+BOTH = ("regular", "reverse")
 FEW = ("--samples", "20", "--trials", "20")
 
 
@@ -55,7 +56,7 @@ def test_what_lists_lack_is_left_out_and_their_network_is_known(lists: Path, tmp
     texts = [
         {
             **{key: line[key] for key in ("id", "source", "reference")},
-            **{way: [{"text": one["text"]} for one in line[way]] for way in ("regular", "reverse")},
+            **{way: [{"text": one["text"]} for one in line[way]] for way in BOTH},
             "ranking": ranking,
         }
         for line in lines_of(lists)
@@ -75,6 +76,67 @@ def test_what_lists_lack_is_left_out_and_their_network_is_known(lists: Path, tmp
     assert (
         "tuned.json" in called("rerank", bare, "--strategy", "bidia bleu_t tuned", "--tuned", out).signature
     )
+
+
+def test_what_was_found_on_other_lists_is_not_kept(lists: Path, tmp_path: Path) -> None:
+    out, lines = tmp_path / "tuned.json", lines_of(lists)
+    others = write_lines(tmp_path / "b.jsonl", *({**line, "reference": "no."} for line in lines))
+    first = called("tune", lists, "--metric", "chrf", "--out", out, "--quick")
+    assert first.status == 0, first.err
+
+    call = called("tune", others, "--out", out, "--strategy", "bidia edit", "--strategy", "bidis")
+
+    assert call.status == 0, call.err
+    assert "what tuned.json had for vbs-tuned, bidia bleu_t, loglinear, " in call.told
+    assert "is gone: it was tuned for other lists." in call.told  # and for chrf, as here
+    content = json.loads(out.read_text())
+    assert {each["system"] for each in content["ranking"]} == {"bidia edit", "bidis"}
+    assert content["metric"].startswith("metric:chrf|")
+
+
+@pytest.mark.parametrize(
+    ("kept", "served"),
+    [
+        (("text", "score"), {"vbs", "mbr edit mean", "bidia edit", "bidia edit mean"}),
+        (("text", "log_prob", "length"), {"vbs-tuned", "mbr edit", "bidia edit", "bidia edit expected"}),
+    ],
+)
+def test_agreement_weighs_all_alike_where_there_are_no_probabilities(
+    kept: tuple[str, ...], served: set[str], lists: Path, tmp_path: Path
+) -> None:
+    fewer = [
+        {**line, **{way: [{key: one[key] for key in kept} for one in line[way]] for way in BOTH}}
+        for line in lines_of(lists)
+    ]
+    bare, out = write_lines(tmp_path / "bare.jsonl", *fewer), tmp_path / "tuned.json"
+
+    assert called("tune", bare, "--out", out).status == 0
+
+    named = {each["system"] for each in json.loads(out.read_text())["ranking"]}
+    assert served <= named
+    assert any(name.endswith("mean") for name in named) == ("log_prob" not in kept)
+
+
+def test_what_is_printed_of_a_recommended_system_is_what_rerank_takes(tmp_path: Path) -> None:
+    """T is tuned for the system whose name says so, and for no other."""
+    pairs = [("I am at work.", "I'm at work.", "At work."), ("Yes, at eight.", "Yes, around eight.", "At 8.")]
+    lists = write_lines(
+        tmp_path / "lists.jsonl",
+        *(
+            {"reference": said, "regular": [{"text": "No."}, {"text": good}], "reverse": [{"text": other}]}
+            for said, good, other in pairs
+        ),
+    )
+    out = tmp_path / "tuned.json"
+
+    call = called("tune", lists, "--out", out, "--strategy", "bidia bleu_t", "--strategy", "mbr edit mean")
+
+    recommended = json.loads(out.read_text())["recommended"]
+    told = f"Recommended: {recommended}"
+    assert told in call.told
+    signature = called("rerank", lists, "--tuned", out).signature
+    is_told = f"{told} (T " in call.told
+    assert is_told == ("|T:median|" not in signature and "|T:" in signature)
 
 
 def test_a_metric_that_is_0_for_all_decides_nothing(lists: Path, tmp_path: Path) -> None:
@@ -98,10 +160,16 @@ def test_what_is_wrong_with_lists_is_one_sentence(lists: Path, tmp_path: Path, t
         ((lists,), f"{lists} is a file of lists: name by --out the tuned.json to be written."),
         ((lists, *out, "--beam-size", "4"), f"--beam-size is for a model, and {lists} is a file of lists."),
         ((lists, "--out", lists), f"--out would overwrite the input, {lists}. Name another file."),
-        ((unanswered, *out), "has no reference, and tuning"),
+        (
+            (unanswered, *out),
+            "line 1: there is no reference to compare replies with. `bidibeam convert --references FILE`",
+        ),
         ((empty, *out), "is empty"),
         ((lists, *out, "--metric", "distinct-1"), "is known only for all replies together"),
         ((toy_run, *out), "--out is for lists: tuned.json of a model goes into its folder."),
+        (("nowhere.jsonl", *out), "--out is for lists: there is no file nowhere.jsonl."),
+        ((lists, "--out", tmp_path / "tuned.svg"), "--out is the tuned.json; the curves are drawn beside it"),
+        ((write_lines(tmp_path / "flat.txt", "a b"), *out), "flat.txt, line 1"),
     ):
         call = called("tune", *arguments)
         assert call.status != 0

@@ -341,7 +341,8 @@ FILM, LISTED = {"movie_lines.txt": CORNELL_LINES.decode("latin-1")}, "movie_conv
         ("jsonl", {"x.jsonl": '{"messages": 5}'}, "(messages is not a list)"),
         ("jsonl", {"x.jsonl": '{"messages": [{"role": "a"}]}'}, "(a message without role and content)"),
         ("jsonl", {"x.jsonl": '{"messages": [{"role": "a", "content": []}]}'}, "(content is not a string)"),
-        ("jsonl", {"x.jsonl": '{"source": "a", "response": null}'}, "(response is not a string)"),
+        ("jsonl", {"x.jsonl": '{"source": "a", "response": null}'}, "(neither response nor references)"),
+        ("jsonl", {"x.jsonl": '{"source": "a", "response": 1}'}, "(response is not a string)"),
         ("jsonl", {"x.jsonl": '{"source": "a"}'}, "(neither response nor references)"),
         ("jsonl", {"x.jsonl": '{"source": "a", "references": "b"}'}, "(references is not a list)"),
         (

@@ -222,18 +222,28 @@ def test_references_of_json_lines_are_one_item_and_in_training_a_pair_each(tmp_p
 def test_a_response_beside_references_is_one_of_them(tmp_path: Path) -> None:
     (tmp_path / "c").mkdir()
     for name in ("train", "valid", "test"):
-        line = {"source": name, "response": "red", "references": ["cat", "dog"]}
-        again = {"source": f"{name} again", "reference": "cat", "references": ["cat", "dog"]}
-        (tmp_path / "c" / f"{name}.jsonl").write_text(f"{json.dumps(line)}\n{json.dumps(again)}\n")
+        lines = [
+            {"source": name, "response": "red", "references": ["cat", "dog"]},
+            {"source": f"{name} again", "reference": "cat ", "references": ["cat", "dog"]},
+            {"source": f"{name} alone", "response": "cat", "reference": "cat", "references": None},
+            {"source": f"{name} none", "response": None, "references": ["cat"]},
+        ]
+        (tmp_path / "c" / f"{name}.jsonl").write_text("\n".join(map(json.dumps, lines)))
 
     data = make(tmp_path, "jsonl")
 
-    assert texts(data, "test") == [("test", ["red", "cat", "dog"]), ("test again", ["cat", "dog"])]
-    assert data.info["pairs"]["train"] == 5
+    assert [references for _, references in texts(data, "test")] == [
+        ["red", "cat", "dog"],
+        ["cat", "dog"],
+        ["cat"],
+        ["cat"],
+    ]
+    assert data.info["pairs"]["train"] == 7
+    assert data.statistics["repeats"] == {"validation": 0, "test": 0}
 
 
 def test_held_out_pairs_that_repeat_another_are_counted(tmp_path: Path) -> None:
-    twice = [*number(3, "milk"), *number(2, "milk"), ("milk 0 ?", "no")]
+    twice = [*number(3, "milk"), *number(2, "milk"), ("milk 0 ?", "no"), ("", "lost"), ("", "lost")]
     write_tsv(tmp_path / "c", train=number(50) * 2, dev=number(3, "coffee"), test=twice)
 
     data = make(tmp_path)
@@ -281,7 +291,10 @@ def test_references_that_a_tokenizer_writes_otherwise_are_counted(
     kind: str, rewritten: dict[str, Any], tmp_path: Path
 ) -> None:
     known = [("tea", FANCY), ("milk", "Ja sagt's")]
-    test = [*((f"{source} ?", text) for source, text in known), ("juice", "quiz")]
+    test = [
+        *((f"{source} ?", text) for source, text in known),
+        ("juice", "qu\x01iz" if kind == "bpe" else "quiz"),
+    ]
     write_tsv(tmp_path / "c", train=known, dev=[("oh", "ja")], test=test)
 
     data = make(tmp_path, tokenizer=kind, vocabulary_size=300)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from bidibeam.data.conversations import Conversation, Utterance
+from bidibeam.data.conversations import Conversation, Utterance, tidy
 from bidibeam.data.corpora.files import CorpusReader, hash_texts, make_pair, missing_references
 from bidibeam.data.splits import find_split
 from bidibeam.errors import CorpusError
@@ -80,17 +80,19 @@ class JsonlReader(CorpusReader):
 
     def _parse_references(self, fields: dict[str, Any]) -> list[str]:
         key = self.references_key
-        texts = [_check_string(fields[name], name) for name in ("response", "reference") if name in fields]
-        if key not in fields:
-            if not texts:
-                raise _MissingReferencesError(f"neither response nor {key}")
-            return texts
-        references = fields[key]
-        if not isinstance(references, list):
+        given = {
+            name: fields[name] for name in ("response", "reference", key) if fields.get(name) is not None
+        }
+        if not given:
+            raise _MissingReferencesError(f"neither response nor {key}")
+        several = given.pop(key, [])
+        if not isinstance(several, list):
             raise TypeError(f"{key} is not a list")
-        several = [_check_string(text, f"one of {key}") for text in references]
-        texts = [*(text for text in texts if text not in several), *several]
-        if not any(map(str.strip, texts)):
+        texts = [_check_string(text, f"one of {key}") for text in several]
+        alone = {tidy([_check_string(text, name)]): text for name, text in given.items()}
+        known = {tidy([text]) for text in texts}
+        texts = [*(text for tidied, text in alone.items() if tidied not in known), *texts]
+        if not given and not any(map(str.strip, texts)):
             raise _MissingReferencesError(f"{key} is empty")
         return texts
 
