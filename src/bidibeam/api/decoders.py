@@ -162,8 +162,8 @@ def check_serves(model: Model, requirements: Requirements, strategy: str) -> Non
         if direction not in model.directions:
             raise RunError(
                 f"The strategy {strategy} needs the {direction.value} direction, and {model.name} has only: "
-                f"{', '.join(model.directions)}. Give a model for `{direction.value}`, train one in both "
-                "directions, or choose another `strategy`."
+                f"{', '.join(model.directions)}. Give a Hugging Face model for `{direction.value}`, train a "
+                "run in both directions, or choose another `strategy`."
             )
     if requirements.scored:
         model.check_shared_tokens()

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bidibeam.api.decoders import check_serves
@@ -97,8 +98,11 @@ class TuningPlan:
         names = list_systems(quick=quick)
         needs = {name: requirements_of(name) for name in names}
         if len(model.directions) < 2:
-            both = [name for name in names if needs[name].used != (Direction.REGULAR,)]
-            return cls.without(names, dict.fromkeys(both, "It needs the reverse direction too."))
+            (only,) = model.directions
+            others = [name for name in names if needs[name].used != (only,)]
+            return cls.without(
+                names, dict.fromkeys(others, f"It needs the {only.other.value} direction too.")
+            )
         if settings.beam_size < 2:
             shared = [name for name in names if len(needs[name].directions) > 1]
             return cls.without(names, dict.fromkeys(shared, "It needs `beam_size` of 2 or more."))
@@ -312,7 +316,9 @@ def tune_lists(
             check_requirements(beams, requirements_of(name), name)
     search = SearchSettings.from_signature(written_by)
     by_directions = {requirements_of(name).directions: lists for name in plan.systems}
-    tuner = Tuner(metric, by_directions, search or SearchSettings(), space=load_vectors, workers=workers)
+    lengths = [len(one.tokens) for beams in lists for way in Direction for one in beams.of(way)]
+    usual = replace(search or SearchSettings(), max_length=max(2, round(median(lengths or [0]))))
+    tuner = Tuner(metric, by_directions, usual, space=load_vectors, workers=workers)
     signature = sign_references(metric.signature, [each.references for each in lists])
     weights = "+".join(sorted(read_weights(written_by))) or None
     conditions = Conditions(signature, search, weights, lists=hash_lists(lists))
@@ -326,11 +332,15 @@ def uses_vectors(system: str) -> bool:
 
 
 def hash_lists(lists: Iterable[Beams]) -> str:
-    """What tells lists from any others: their sources, references and hypotheses."""
+    """What tells lists from any others: sources, references, and hypotheses with their numbers."""
     digest = hashlib.blake2b(digest_size=8)
     for beams in lists:
-        texts = [[one.text for one in beams.of(direction)] for direction in Direction]
-        digest.update(json.dumps([beams.source, beams.references, texts]).encode())
+        hypotheses = [
+            (one.text, one.log_prob, one.other_log_prob, one.score, one.length)
+            for direction in Direction
+            for one in beams.of(direction)
+        ]
+        digest.update(json.dumps([beams.source, beams.references, hypotheses]).encode())
     return digest.hexdigest()
 
 

@@ -31,18 +31,19 @@ if TYPE_CHECKING:
     from bidibeam.strategies.settings import StrategySettings
 
 PROMPT = "you> "
-HELP = """\
+COMMANDS = """\
 Say something, and the model answers. Every line stands for itself: it has no memory of the lines before.
   /beams                        show or hide the hypotheses behind each reply
   /strategy                     list the strategies: who chooses the reply
   /strategy NAME                switch to another: bidis, vbs, bidia wmd_t ...
   /help                         this text
-  /quit                         leave (so does the end of input)
+  /quit                         leave (so does the end of input)"""
+TWO_BEAMS = """
 The model writes twice: the regular beam holds replies written from the first word to the last, the \
 reverse beam replies written from the last word to the first. Neither knows of the other, so what both \
 arrive at is more than a common beginning: bidis answers with the regular hypothesis that both score best, \
 bidia with the one that has the closest match in the reverse beam."""
-
+HELP = COMMANDS + TWO_BEAMS
 USABLE = [name for name in STRATEGIES.names() if name != "oracle"]
 """The strategies on offer: the oracle chooses by a reference, and a conversation has none."""
 QUOTES = "\"'\N{LEFT DOUBLE QUOTATION MARK}\N{RIGHT DOUBLE QUOTATION MARK}"
@@ -78,8 +79,13 @@ def chat(model: str | None, **flags: Any) -> None:
     strategy, workers = take_strategy(flags)
     loaded, settings, _ = load_for_search(take_model(model, flags), flags)
     conversation = ChatSession(loaded, settings, strategy, workers=workers)
-    show(HELP, style="dim")
+    show(_help_on(loaded), style="dim")
     conversation.run()
+
+
+def _help_on(model: Model) -> str:
+    """What can be typed, and of a model of both directions what its two beams are."""
+    return HELP if len(model.directions) > 1 else COMMANDS
 
 
 class ChatSession:
@@ -135,7 +141,7 @@ class ChatSession:
         """Carry out a command; say what it did, or why not."""
         name, *argument = line.split(maxsplit=1)
         if name == "/help":
-            return HELP
+            return _help_on(self._model)
         if name == "/beams":
             self._shows_beams = not self._shows_beams
             if self._shows_beams and self._last is not None:

@@ -181,7 +181,9 @@ def evaluate(
     tested = [metric.name for metric in wanted] if metrics else [DEFAULT_METRIC]
     resampling = Resampling(samples, trials, seed)
     with notice_if_slow("Scoring and testing ..."):
-        results = evaluate_systems(found, wanted, against, tested=tested, resampling=resampling)
+        results = evaluate_systems(
+            found, wanted, against, controls=controls, tested=tested, resampling=resampling
+        )
     _print_evaluation(results, against, tested)
     if signatures:
         _print_signatures(results)
@@ -307,7 +309,7 @@ def _build_systems(
     if vectors is not None and not any(settings.uses_vectors for settings, _ in chosen_by):
         raise SettingsError("No --strategy uses word vectors: leave --vectors out.")
     inputs.note_length(strategies, lists)
-    for file in files:
+    for file in (file for file in files if file.signature.get("control") is None):  # told once
         inputs.note_other_length(strategies, file.file, file.written_by)
     systems = []
     pairs = product(files, zip(strategies, chosen_by, strict=True))
@@ -351,7 +353,7 @@ def _print_evaluation(results: Mapping[str, Any], baselines: Sequence[str], test
         rows = [
             (
                 test["system"],
-                [f"{test[key]:.4g}" for key in ("difference", "low", "high")]
+                [f"{round(test[key], 12):.4g}" for key in ("difference", "low", "high")]
                 + [f"{test[key]:.2g}" for key in ("paired_bootstrap", "approximate_randomisation")],
             )
             for test in tests

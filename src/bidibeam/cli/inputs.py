@@ -160,8 +160,12 @@ def find_metric(
     lowercase: bool = False,
     *,
     tuned: TunedSettings | None = None,
+    is_cased: bool = True,
 ) -> Metric:
-    """The metric that flags name, or else what was tuned by before, or that of the corpus; at last BLEU."""
+    """The metric that flags name, or else what was tuned by before, or that of the corpus; at last BLEU.
+
+    Where it was told to ignore case before, it does again, unless replies are not cased anyway.
+    """
     from bidibeam.data.corpora import find_defaults
     from bidibeam.metrics import DEFAULT_METRIC, METRICS
 
@@ -170,7 +174,7 @@ def find_metric(
     if (known := before.get("metric")) in METRICS.names():
         tokens = "words" if before.get("words") else before.get("tok")
         own = {"metric": known, "tokenize": tokens if known == "bleu" else None}
-        lowercase = lowercase or before.get("case") == "lc"
+        lowercase = lowercase or (is_cased and before.get("case") == "lc")
     (metric,) = build_metrics(
         [name or own.get("metric", DEFAULT_METRIC)], tokenize or own.get("tokenize"), lowercase
     )

@@ -145,7 +145,7 @@ metric_settings = together(
     option(
         "--tokenize",
         "BLEU's tokens: sacreBLEU's 13a, intl, char or none; or words, lower-cased, by bidibeam.  [default: "
-        "13a]",
+        "13a; where a corpus or an earlier tuning names the metric, theirs]",
         "NAME",
     ),
     option("--lowercase", "Ignore case, where the metric can.", bool),

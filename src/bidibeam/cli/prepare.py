@@ -155,12 +155,13 @@ def show_summary(data: PreparedData) -> None:
     for split, count in statistics["kept_though_too_long"].items():
         if count:
             note(f"The official {split} split keeps {format_count(count, 'pair')} longer than the limits.")
-    for split, count in statistics["repeats"].items():
-        if count and split in statistics["splits"]["official"]:
+    for split, count in statistics["given"].items():
+        kept = data.info["items"][split]
+        if kept != count and split in statistics["splits"]["official"]:
             note(
-                f"{format_count(count, 'pair')} of the official {split} split "
-                f"{'repeats another and is' if count == 1 else 'repeat others and are'} kept once: replies "
-                "lie beside the lines of the prepared file, and not of the original."
+                f"The official {split} split has {format_count(count, 'pair')} and "
+                f"{format_count(kept, 'item')}: equal sources are one item, and blank ones are dropped. So "
+                "replies lie beside the lines of the prepared file, and not of the original."
             )
     for split, found in statistics["rewritten"].items():
         if found["count"]:

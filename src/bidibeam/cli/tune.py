@@ -24,7 +24,7 @@ from bidibeam.cli.inputs import (
     word_vectors,
 )
 from bidibeam.cli.output import check_not_input
-from bidibeam.errors import InputError, RunError
+from bidibeam.errors import InputError, RunError, SettingsError
 from bidibeam.interchange.lists import ListReader
 from bidibeam.metrics import METRICS
 from bidibeam.reporting import plots
@@ -104,6 +104,7 @@ def tune(
     """  # noqa: D301
     from bidibeam.api.tuning import QUICK_SOURCES, TuningPlan, open_tuning_data
     from bidibeam.metrics.scoring import check_tunable
+    from bidibeam.models.base import writes_capitals
 
     if metric is not None:
         build_metrics([metric], tokenize, lowercase)  # a wrong name is told before anything is loaded
@@ -121,7 +122,9 @@ def tune(
         raise click.UsageError("Missing argument 'MODEL': the model whose folder tuned.json goes into.")
     loaded, settings, tuned = load_for_search(named, flags)
     prepared = open_tuning_data(loaded, data)
-    judged_by = find_metric(prepared, metric, tokenize, lowercase, tuned=tuned)
+    judged_by = find_metric(
+        prepared, metric, tokenize, lowercase, tuned=tuned, is_cased=writes_capitals(loaded)
+    )
     check_tunable(judged_by)
     if plan is None:
         plan = TuningPlan.all_of(loaded, settings, vectors, quick=quick)
@@ -160,8 +163,17 @@ def _tune_lists(
         raise click.UsageError(f"{file} is a file of lists: name by --out the tuned.json to be written.")
     if out.suffix == ".svg":
         raise click.UsageError("--out is the tuned.json; the curves are drawn beside it, in an .svg file.")
-    reader = ListReader(file, from_format="jsonl")
+    reader = ListReader(file, known=("per_source",))
     check_not_input(out, reader.files)
+    try:
+        is_ours = reader.format_name == "jsonl"
+    except (InputError, SettingsError):  # of no format at all
+        is_ours = False
+    if not is_ours:
+        raise InputError(
+            f"{file} is not in the n-best format: `bidibeam convert {file} --references FILE -o lists.jsonl` "
+            "writes what can be tuned on."
+        )
     metric = find_metric(None, **judged, tuned=_read_earlier(out))
     written_by = reader.written_by
     lists = list(track(reader, None, f"reading {file}", lines=reader.first_file))
@@ -260,8 +272,8 @@ def _tell_tuning(tuning: Tuning, metric: Metric, path: Path) -> None:
     tell(f"Wrote {path}.", style=None)
     if whole.recommended is not None:
         settings = StrategySettings.named(whole.recommended)
-        is_tuned = settings.wants_tuned or settings.unset
-        found = whole.options.get(settings.untuned, {}) if is_tuned else {}
+        is_tuned = settings.with_tuned(whole.options) != settings
+        found = whole.options[settings.untuned] if is_tuned else {}
         told = ", ".join(f"{name.rstrip('_').replace('_', ' ')} {value:g}" for name, value in found.items())
         named = f"{whole.recommended}{f' ({told})' if told else ''}"
         tell(f"Recommended: {named}{_justify(whole, metric)}.", style=None)
@@ -273,8 +285,8 @@ def _tell_tuning(tuning: Tuning, metric: Metric, path: Path) -> None:
             )
     else:
         alone = "on these sources no system is better than another"
-        if len(whole.ranking) == 1:
-            alone = f"{whole.ranking[0].system} was compared with no other system"
+        if len(tuned.ranking) == 1:
+            alone = f"{tuned.ranking[0].system} was compared with no other system"
         tell(f"Nothing is recommended: {alone}.", style=None)
 
 

@@ -267,6 +267,7 @@ def _describe_splits(split: SplitPairs, encoded: EncodedPairs, reader: CorpusRea
     return {
         "items": items,
         "splits": {"official": files, "by_hash_of": split.way, "unused": reader.unused},
+        "given": dict(split.given),
         "repeats": dict(split.repeats),
         "leaks": count_leaks(split, is_kept),
     }

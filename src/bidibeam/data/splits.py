@@ -55,7 +55,8 @@ class SplitPairs:
     items: list[int]  # an item's pairs follow each other; in training each pair is an item
     official: frozenset[str]  # the splits that the corpus came with; the others are by hash
     way: str  # what is split by hash: "conversations", "sources" or "pairs"
-    repeats: Mapping[str, int]  # by held-out split, pairs that repeat another and are there once
+    given: Mapping[str, int]  # by held-out split, how many pairs there were before any were gathered
+    repeats: Mapping[str, int]  # by held-out split, references that repeat another and are there once
 
     @property
     def splits(self) -> list[str]:
@@ -110,7 +111,9 @@ def split_pairs(
     repeats.subtract(
         split_of(name) for pair, name in zip(gathered, names, strict=True) if pair.source and pair.response
     )
-    return SplitPairs(gathered, names, items, official, way, {name: repeats[name] for name in SPLITS[1:]})
+    given = Counter(map(split_of, sets))
+    counts = ({name: counted[name] for name in SPLITS[1:]} for counted in (given, repeats))
+    return SplitPairs(gathered, names, items, official, way, *counts)
 
 
 def _gather_references(pairs: Sequence[Pair], sets: Sequence[str]) -> tuple[list[Pair], list[str], list[int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import asdict
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from bidibeam._version import __version__
@@ -24,6 +25,7 @@ def evaluate_systems(
     metrics: Sequence[Metric],
     baselines: Sequence[str],
     *,
+    controls: Collection[str] = (),
     tested: Collection[str] | None = None,
     resampling: Resampling | None = None,
 ) -> dict[str, Any]:
@@ -40,7 +42,7 @@ def evaluate_systems(
             test
             for metric in metrics
             if tested is None or metric.name in tested
-            for test in compare_all(systems, metric, baselines, resampling=resampling)
+            for test in compare_all(systems, metric, baselines, controls, resampling=resampling)
         ],
     }
 
@@ -81,7 +83,9 @@ def score_metric(system: System, metric: Metric, resampling: Resampling | None) 
     value = {"value": score(metric, measured)}
     if resampling is not None:
         drawn = resampling.limit(metric)
-        value["low"], value["high"] = interval(bootstrap(metric, [measured], drawn)[0])
+        least, most = getattr(metric, "bounds", (-inf, inf))
+        low, high = interval(bootstrap(metric, [measured], drawn)[0])
+        value["low"], value["high"] = max(least, low), min(most, high)
         signature = signature.extended(interval="95%", samples=drawn.samples, seed=drawn.seed)
     return {**value, "signature": str(signature)}
 
@@ -90,16 +94,16 @@ def compare_all(
     systems: Sequence[System],
     metric: Metric,
     baselines: Sequence[str],
+    controls: Collection[str],
     *,
     resampling: Resampling | None = None,
 ) -> list[dict[str, Any]]:
-    """Tests every system against every baseline, and each that has a control against its own."""
+    """Tests every system against every baseline, and those that have a control, NAME control, against it."""
     tests = compare_systems(systems, metric, baselines, resampling=resampling)
-    known = {system.name: system for system in systems}
-    for control in systems:
-        system = known.get(control.name.removesuffix(CONTROL), control)
-        if system is not control and control.name not in baselines:
-            tests += compare_systems([system, control], metric, [control.name], resampling=resampling)
+    for control in controls:
+        pair = [system for system in systems if system.name in (control, control.removesuffix(CONTROL))]
+        if control not in baselines:
+            tests += compare_systems(pair, metric, [control], resampling=resampling)
     return tests
 
 

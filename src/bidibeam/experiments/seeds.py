@@ -297,7 +297,9 @@ class Seed:
     def _test(self, systems: Mapping[str, System], controls: Mapping[str, System]) -> list[dict[str, Any]]:
         """Tests every system against the baselines, and those of both ends against their controls."""
         baselines = [name for name in BASELINES if name in systems]
-        return compare_all([*systems.values(), *controls.values()], self.plan.settings.metrics[0], baselines)
+        return compare_all(
+            [*systems.values(), *controls.values()], self.plan.settings.metrics[0], baselines, [*controls]
+        )
 
     def _score_test_sets(
         self, systems: Mapping[str, System], controls: Mapping[str, System]

@@ -51,7 +51,7 @@ def bootstrap(metric: Any, measured: Sequence[Array | Texts], resampling: Resamp
 
     What is `measured` are statistics, (sources, columns), or texts for a metric of whole corpora. A resample
     repeats some texts, which such a metric may count: there are fewer distinct words, say. So its values are
-    moved to lie around the value of the texts as they are, within the metric's `bounds` if it names some.
+    moved to lie around the value of the texts as they are.
     """
     resampling = resampling.limit(metric)
     rng, sources = np.random.default_rng(resampling.seed), count_sources(measured)
@@ -60,8 +60,7 @@ def bootstrap(metric: Any, measured: Sequence[Array | Texts], resampling: Resamp
         found = []
         for each in measured:
             values = [metric.score(*([texts[at] for at in rows] for texts in each)) for rows in drawn]
-            moved = np.array(values) + (metric.score(*each) - np.mean(values))
-            found.append(np.clip(moved, *getattr(metric, "bounds", (-np.inf, np.inf))))
+            found.append(np.array(values) + (metric.score(*each) - np.mean(values)))
         return found
 
     def count_drawn(rows: int) -> Array:

@@ -6,6 +6,7 @@ import json
 import re
 from dataclasses import asdict, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from bidibeam import __version__
 from bidibeam.api import load_decoder, load_run
 from bidibeam.api.decoders import choose_default, default_search
 from bidibeam.api.tuned import TUNED_FILE, Conditions, TunedSettings, merge_with_earlier, write_tuned
+from bidibeam.api.tuning import TuningPlan
 from bidibeam.data.prepared import PreparedData
 from bidibeam.errors import RunError, SettingsError
 from bidibeam.hypotheses import Direction
@@ -386,3 +388,14 @@ def test_a_recommended_system_for_which_the_beam_is_too_small_does_not_stand_in_
     assert load_decoder(run, settings=SearchSettings(beam_size=1)).ranker.strategy == BidiS(1.0)
     with pytest.raises(SettingsError, match="must be at least 2 for bidia"):
         load_decoder(run, "bidia", settings=SearchSettings(beam_size=1))
+
+
+def test_a_model_of_one_direction_is_compared_by_what_that_serves() -> None:
+    regular, reverse = (SimpleNamespace(directions=(direction,)) for direction in Direction)
+
+    plans = [TuningPlan.all_of(each, SearchSettings(), quick=True) for each in (regular, reverse)]
+
+    assert plans[0].systems == ("vbs", "vbs-tuned", "mbr bleu_t", "mbr edit")
+    assert plans[1].systems == ("reverse-vbs",)
+    assert plans[0].left_out["reverse-vbs"] == "It needs the reverse direction too."
+    assert plans[1].left_out["vbs"] == "It needs the regular direction too."

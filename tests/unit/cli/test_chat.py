@@ -26,9 +26,9 @@ USABLE = "bidia, bidis, loglinear, mbr, vbs, vbs-tuned, reverse-vbs, longest, ra
 def said(*args: object, typed: str) -> str:
     """What stderr got after the help that every conversation begins with, however it was wrapped."""
     told = called("chat", *args, typed=typed).told
-    beginning = " ".join(chat.HELP.split())
+    beginning = " ".join(chat.COMMANDS.split())
     assert told.startswith(beginning)
-    return told.removeprefix(beginning).strip()
+    return told.removeprefix(" ".join(chat.HELP.split())).removeprefix(beginning).strip()
 
 
 def marked(err: str) -> list[str]:
@@ -181,7 +181,9 @@ def test_a_strategy_that_cannot_be_used_is_named_before_the_first_line(
         (regular_run, "bidis", "bidis needs the reverse direction, and run has only: regular."),
     ):
         assert message in refused("chat", run, "--strategy", *flags.split(), typed="white\n")
-    assert "Give a model for --reverse" in said(regular_run, *VBS, typed="/strategy bidis\n")
+    assert "writes twice" in called("chat", toy_run, typed="/quit\n").told
+    assert "writes twice" not in called("chat", regular_run, typed="/help\n/quit\n").told
+    assert "Give a Hugging Face model for --reverse" in said(regular_run, *VBS, typed="/strategy bidis\n")
     shown = " ".join(called("chat", "--help").out.split())
     assert f"Who answers: {USABLE}." in shown
     assert "oracle" not in shown

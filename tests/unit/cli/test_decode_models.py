@@ -60,8 +60,8 @@ def test_a_run_without_a_reverse_decoder_does_what_it_can(regular_run: Path, tmp
     assert "`bidibeam score` adds it" in said
     for strategy in ("bidia", "bidis", "reverse-vbs"):
         assert refused("decode", regular_run, "--strategy", strategy, typed="red\n") == (
-            f"The strategy {strategy} needs the reverse direction, and run has only: regular. Give a model "
-            "for --reverse, train one in both directions, or choose another --strategy."
+            f"The strategy {strategy} needs the reverse direction, and run has only: regular. Give a "
+            "Hugging Face model for --reverse, train a run in both directions, or choose another --strategy."
         )
 
 
@@ -127,7 +127,7 @@ def test_what_does_not_go_together_is_said(pair: tuple[Path, Path], hf_sources: 
         (("--reverse", reverse), "reverse", "regular"),
     ):
         assert (
-            f"bidis needs the {lacks} direction, and bart-{has} has only: {has}. Give a model for --{lacks}"
+            f"bidis needs the {lacks} direction, and bart-{has} has only: {has}. Give a Hugging Face "
         ) in refused("decode", *given, hf_sources, "--strategy", "bidis")
     assert refused("decode", regular, "--reverse", reverse, "no-such.txt").startswith("no-such.txt cannot be")
 

@@ -442,6 +442,14 @@ def test_the_model_that_wrote_the_lists_is_no_control(unsure_run: Path, tmp_path
         )
 
 
+def test_a_name_makes_no_control(texts: dict[str, Path], tmp_path: Path) -> None:
+    files = (f"a={texts['good']}", f"a control={texts['poor']}")
+
+    found = results(tmp_path / "out.json", *files, "--references", texts["references"])
+
+    assert [(test["system"], test["baseline"]) for test in found["tests"]] == [("a control", "a")]
+
+
 def test_lists_of_other_tools_are_scored_by_their_first_hypothesis_and_by_strategies(
     texts: dict[str, Path], tmp_path: Path
 ) -> None:

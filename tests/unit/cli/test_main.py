@@ -392,7 +392,7 @@ def test_prepare_tells_where_the_splits_come_from_and_what_training_knows_of_the
     )
     assert "sources of test_b also" not in told
     assert "in validation: what is chosen there" not in told
-    assert "repeat" not in told
+    assert "The official test split has 8 pairs and 6 items: equal sources are one item, and" in told
     assert "no reply can equal" not in told
     assert re.search(r"sources, with all references │ +- │ +\d+ │ +6 │", told)
 
@@ -409,7 +409,7 @@ def test_prepare_tells_what_would_spoil_a_measure(tmp_path: Path) -> None:
 
     for expected in (
         "Warning: 1 of 2 sources of test also stand in validation: what is chosen there is chosen on them.",
-        "Note: 1 pair of the official test split repeats another and is kept once: replies lie beside the",
+        "Note: The official test split has 3 pairs and 2 items: equal sources are one item, and blank",
         "Note: no reply can equal 1 of 2 references of test, which the tokenizer writes otherwise, such as",
     ):
         assert expected in told

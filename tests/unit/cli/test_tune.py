@@ -304,6 +304,12 @@ def test_it_is_tuned_again_as_it_was_before(copied_run: Path) -> None:
     call = called("tune", copied_run, "--sources", "3", "--strategy", "bidis")
 
     assert call.status == 0
+    assert "is gone" not in call.told
+    for _ in range(2):  # said each time
+        by_chrf = called("tune", copied_run, *FEW, "--metric", "chrf", "--strategy", "vbs-tuned")
+        assert "the model writes no capital letters, so chrf ignores case" in by_chrf.told
+    assert called("tune", copied_run, *FEW, "--metric", "wer", "--strategy", "vbs-tuned").status == 0
+    call = called("tune", copied_run, "--sources", "3", "--strategy", "bidis")
     content = tuned_of(copied_run)
     assert set(content["options"]) == {"vbs-tuned", "bidis"}
     assert content["metric"].startswith("metric:wer|")

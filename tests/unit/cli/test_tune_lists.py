@@ -80,7 +80,9 @@ def test_what_lists_lack_is_left_out_and_their_network_is_known(lists: Path, tmp
 
 def test_what_was_found_on_other_lists_is_not_kept(lists: Path, tmp_path: Path) -> None:
     out, lines = tmp_path / "tuned.json", lines_of(lists)
-    others = write_lines(tmp_path / "b.jsonl", *({**line, "reference": "no."} for line in lines))
+    others = tmp_path / "b.jsonl"
+    rescored = [[{**one, "other_log_prob": -1.0} for one in line["regular"]] for line in lines]
+    write_lines(others, *({**line, "regular": new} for line, new in zip(lines, rescored, strict=True)))
     first = called("tune", lists, "--metric", "chrf", "--out", out, "--quick")
     assert first.status == 0, first.err
 
@@ -139,6 +141,15 @@ def test_what_is_printed_of_a_recommended_system_is_what_rerank_takes(tmp_path: 
     assert is_told == ("|T:median|" not in signature and "|T:" in signature)
 
 
+def test_a_t_that_makes_no_difference_is_that_of_the_lists(tmp_path: Path) -> None:
+    line = {"reference": "we leave at six", "regular": [{"text": "at six we leave"}]}
+    lists = write_lines(tmp_path / "a.jsonl", {**line, "reverse": [{"text": "we will leave at six today"}]})
+
+    told = called("tune", lists, "--out", tmp_path / "t.json", "--strategy", "bidia bleu_t").told
+
+    assert "what was tried nearest to it, is kept: T of bidia bleu_t (5)." in told  # the median of 4 and 6
+
+
 def test_a_metric_that_is_0_for_all_decides_nothing(lists: Path, tmp_path: Path) -> None:
     lines = [{**line, "reference": "nobody says this"} for line in lines_of(lists)]
     foreign = write_lines(tmp_path / "foreign.jsonl", *lines)
@@ -169,7 +180,8 @@ def test_what_is_wrong_with_lists_is_one_sentence(lists: Path, tmp_path: Path, t
         ((toy_run, *out), "--out is for lists: tuned.json of a model goes into its folder."),
         (("nowhere.jsonl", *out), "--out is for lists: there is no file nowhere.jsonl."),
         ((lists, "--out", tmp_path / "tuned.svg"), "--out is the tuned.json; the curves are drawn beside it"),
-        ((write_lines(tmp_path / "flat.txt", "a b"), *out), "flat.txt, line 1"),
+        ((write_lines(tmp_path / "flat.txt", "a b"), *out), "flat.txt is not in the n-best format"),
+        ((write_lines(tmp_path / "a.nbest", "0 ||| a b ||| x= 1 ||| -1"), *out), "`bidibeam convert"),
     ):
         call = called("tune", *arguments)
         assert call.status != 0

@@ -45,7 +45,7 @@ def test_a_system_is_scored_by_every_metric_as_the_metric_itself_does() -> None:
     for metric in METRICS_OF_ALL:
         found = scored["scores"][metric.name]
         assert found["value"] == score(metric, measure(metric, list(POOR), [(text,) for text in REFERENCES]))
-        assert found["low"] <= found["value"] <= found["high"] or metric.name.startswith("distinct")
+        assert found["low"] <= found["value"] <= found["high"]
         samples = 100 if metric.name.startswith("distinct") else 1000
         assert found["signature"] == f"{metric.signature}|interval:95%|samples:{samples}|seed:12345"
 
@@ -82,6 +82,17 @@ def test_several_references_count_and_are_signed() -> None:
     results = evaluate_systems([several], [build_metric("ser"), BLEU], ["good"])
     assert (results["metric"], results["lower_is_better"]) == ("ser", ["ser"])
     assert results["empty_references"] == 0
+
+
+def test_an_interval_stays_within_a_metrics_bounds_and_that_of_a_difference_is_whole() -> None:
+    metric = build_metric("distinct-1")
+    varied, poor = system("varied", "a b", "c d", "e f", "g h"), system("poor", "a b", "a d", "e f", "g h")
+
+    value = score_system(varied, [metric])["scores"]["distinct-1"]
+
+    assert value["low"] < value["value"] == value["high"] == 1
+    (test,) = compare_systems([varied, poor], metric, ["poor"])
+    assert test["low"] < test["difference"] < test["high"]
 
 
 def test_every_system_is_tested_against_every_baseline_but_itself() -> None:
