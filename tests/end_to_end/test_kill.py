@@ -45,14 +45,14 @@ def run_and_kill(command: list[str], is_due: Callable[[], bool], **options: Any)
     return bytes(printed)
 
 
-TELLING = """
-import atexit
-import torch.distributed
+ABORTING = """
+import atexit, os
 from bidibeam.__main__ import main
 
-atexit.register(lambda: print("connected" if torch.distributed.is_initialized() else "disconnected"))
+atexit.register(os.abort)
 main()
 """
+"""What PyTorch's threads do to some processes that train together, when Python ends."""
 
 
 def test_two_processes_share_the_pairs_and_resume_together(
@@ -60,15 +60,14 @@ def test_two_processes_share_the_pairs_and_resume_together(
 ) -> None:
     """As `accelerate launch` and torchrun start them."""
     monkeypatch.setitem(ENVIRONMENT, "ACCELERATE_USE_CPU", "true")
-    (tmp_path / "telling.py").write_text(TELLING)
+    (tmp_path / "aborting.py").write_text(ABORTING)
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
-    command = [*launcher, str(tmp_path / "telling.py"), "train", str(toy_data.path), *FLAGS]
+    command = [*launcher, str(tmp_path / "aborting.py"), "train", str(toy_data.path), *FLAGS]
 
     for out, steps, resume in ((whole, 30, []), (parts, 11, []), (parts, 30, ["--resume"])):
         settings = ["--set", f"training.max_steps={steps}", *resume]
-        printed = run([*command, "--out", str(out), *settings], timeout=120).stdout
-        assert printed.count(b"disconnected") == 2  # one that is connected may crash when Python ends
+        run([*command, "--out", str(out), *settings], timeout=120)
 
     one, other = state.newest(whole), state.newest(parts)
     assert one is not None

@@ -129,6 +129,10 @@ def main(args: Sequence[str] | None = None) -> None:
     streams.drop_unwritten()
     for number in STOP_SIGNALS:  # all is said and done
         signal.signal(number, signal.SIG_IGN)
+    if is_launched:  # all is written, and while Python ends gloo's threads may abort the process
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
     sys.exit(status)
 
 

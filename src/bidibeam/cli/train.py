@@ -141,7 +141,7 @@ def train(
         with TrainingProgress() as progress:
             train_run(pairs, run, settings, vectors=vectors, resume=resume, observer=progress, note=show)
         model = f"{run}, or bidibeam tune {run}"
-    if "RANK" in os.environ:  # a launcher's process: what it shares ends before Python, or gloo may crash
+    if "RANK" in os.environ:  # a launcher's process: from here on it works alone
         from accelerate import PartialState
 
         PartialState().destroy_process_group()
