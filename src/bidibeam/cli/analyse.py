@@ -222,12 +222,7 @@ def _analyse_lists(
         )
     if "bidis" in found and "bidis" not in known:
         note("bidis has the lambda 1, which nobody tuned; --tuned has a better one.")
-    untuned = lacking.get("vbs-tuned")  # says the same of all that must be tuned, where nothing is
-    same = {
-        name: untuned if untuned and "must be tuned first" in reason else reason
-        for name, reason in lacking.items()
-    }
-    tell_missing("system", "systems", same)
+    tell_missing("system", "systems", _share_reason(lacking))
     tell_missing("analysis", "analyses", missing)
     if out is not None:
         content = {
@@ -241,6 +236,15 @@ def _analyse_lists(
         }
         write_json(out / OUT_FILE, content)
         tell(f"Wrote {out / OUT_FILE}, which `bidibeam report` makes figures of.", style=None)
+
+
+def _share_reason(lacking: Mapping[str, str]) -> dict[str, str]:
+    """Why systems are left out, with one reason for all that must be tuned, where nothing is."""
+    untuned = lacking.get("vbs-tuned")
+    return {
+        name: untuned if untuned and "must be tuned first" in reason else reason
+        for name, reason in lacking.items()
+    }
 
 
 def _describe(evidence: Evidence, vectors: Path | None) -> dict[str, Any]:

@@ -47,6 +47,7 @@ WHY_TWO_ANSWERS = (
 )
 """What stands under the tests."""
 OWN_CONTROL = "each system's control"
+"""What a table is headed in which every system stands beside another baseline."""
 
 
 @click.command()

@@ -152,6 +152,12 @@ def show_summary(data: PreparedData) -> None:
         shares = (f"{100 * statistics['coverage'][split][side]:.2f} %" for split in splits)
         table.add_row(f"{side} words in vocabulary", *shares)
     show(table)
+    note_oddities(data)
+
+
+def note_oddities(data: PreparedData) -> None:
+    """Say what may spoil a measure: unknown words, texts that cannot be written, or stand elsewhere too."""
+    statistics = data.statistics
     for split, count in statistics["kept_though_too_long"].items():
         if count:
             note(f"The official {split} split keeps {format_count(count, 'pair')} longer than the limits.")

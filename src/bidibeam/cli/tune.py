@@ -35,8 +35,10 @@ if TYPE_CHECKING:
     from bidibeam.api.tuned import TunedSettings
     from bidibeam.api.tuning import Tuning, TuningPlan
     from bidibeam.data.prepared import PreparedData
+    from bidibeam.hypotheses import Beams
     from bidibeam.models.base import Model
     from bidibeam.protocols import Metric
+    from bidibeam.scores import Signature
     from bidibeam.search.settings import SearchSettings
     from bidibeam.strategies.tuning import TuningResult
 
@@ -163,29 +165,9 @@ def _tune_lists(
         raise click.UsageError(f"{file} is a file of lists: name by --out the tuned.json to be written.")
     if out.suffix == ".svg":
         raise click.UsageError("--out is the tuned.json; the curves are drawn beside it, in an .svg file.")
-    reader = ListReader(file, known=("per_source",))
-    check_not_input(out, reader.files)
-    try:
-        is_ours = reader.format_name == "jsonl"
-    except (InputError, SettingsError):  # of no format at all
-        is_ours = False
-    if not is_ours:
-        raise InputError(
-            f"{file} is not in the n-best format: `bidibeam convert {file} --references FILE -o lists.jsonl` "
-            "writes what can be tuned on."
-        )
     metric = find_metric(None, **judged, tuned=_read_earlier(out))
-    written_by = reader.written_by
-    lists = list(track(reader, None, f"reading {file}", lines=reader.first_file))
-    if not lists:
-        raise InputError(f"{file} is empty: there is nothing to tune on.")
+    lists, written_by = _read_lists(file, out)
     lists = spread_evenly(lists, sources or (QUICK_SOURCES if quick else None))
-    lacking = next((line for line in lists if not line.references), None)
-    if lacking is not None:
-        raise InputError(
-            f"{file}, line {lacking.line}: there is no reference to compare replies with. `bidibeam convert "
-            "--references FILE` adds them."
-        )
     if plan is None:
         plan = TuningPlan.of_lists(lists, has_vectors=vectors is not None, quick=quick)
         tell_missing("system", "systems", plan.left_out)
@@ -206,6 +188,32 @@ def _tune_lists(
     _plot(out.with_suffix(".svg"), tuning.whole, metric)
     command = shlex.join(["bidibeam", "rerank", "FILE", "--tuned", str(out)])
     tell(f"Next: {command}", style=None)
+
+
+def _read_lists(file: str, out: Path) -> tuple[list[Beams], Signature]:
+    """The lists of a file, each with a reference, and how they came about; `out` must be another file."""
+    reader = ListReader(file)
+    check_not_input(out, reader.files)
+    try:
+        is_ours = reader.format_name == "jsonl"
+    except (InputError, SettingsError):  # of no format at all
+        is_ours = False
+    if not is_ours:
+        raise InputError(
+            f"{file} is not in the n-best format: `bidibeam convert {file} --references FILE -o lists.jsonl` "
+            "writes what can be tuned on."
+        )
+    written_by = reader.written_by
+    lists = list(track(reader, None, f"reading {file}", lines=reader.first_file))
+    if not lists:
+        raise InputError(f"{file} is empty: there is nothing to tune on.")
+    for line in lists:
+        if not line.references:
+            raise InputError(
+                f"{file}, line {line.line}: there is no reference to compare replies with. `bidibeam convert "
+                "--references FILE` adds them."
+            )
+    return lists, written_by
 
 
 def _read_earlier(path: Path) -> TunedSettings | None:
@@ -252,9 +260,9 @@ def run_tuning(
 
 def _tell_tuning(tuning: Tuning, metric: Metric, path: Path) -> None:
     """Print what was found, what is odd about it, and where it is."""
-    tuned, whole, lost = tuning
     from bidibeam.strategies.settings import StrategySettings
 
+    tuned, whole, lost = tuning
     if lost:
         note(lost)
     _show_ranking(tuned, whole.recommended, metric)

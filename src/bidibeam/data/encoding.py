@@ -116,6 +116,26 @@ def describe_pairs(pairs: EncodedPairs, tokenizer: Tokenizer) -> dict[str, Any]:
     }
 
 
+def count_rewritten(
+    pairs: Sequence[Pair], splits: Sequence[str], encoded: EncodedPairs, tokenizer: Tokenizer
+) -> dict[str, Any]:
+    """Counts by split the references of lone pairs that the tokenizer writes otherwise, and shows the first.
+
+    No reply can equal those. Case does not count where the tokenizer keeps none.
+    """
+    found: dict[str, Any] = {name: {"count": 0, "references": 0} for name in SPLITS[1:]}
+    for pair, name, reason in zip(pairs, splits, encoded.reasons.tolist(), strict=True):
+        if name not in found or reason or not pair.is_lone:
+            continue
+        counts, text = found[name], pair.response
+        written = tokenizer.text(tokenizer.tokens(tokenizer.encode(text)))
+        counts["references"] += 1
+        if written != (text if tokenizer.is_cased else text.lower()):
+            counts["count"] += 1
+            counts.setdefault("first", [text, written])
+    return found
+
+
 def _describe_lengths(pairs: EncodedPairs, chosen: NDArray[np.bool_]) -> dict[str, dict[str, float]]:
     described = {}
     for name, texts in (("source", pairs.sources[chosen]), ("response", pairs.responses[chosen])):

@@ -26,7 +26,7 @@ from bidibeam.data.conversations import (
     order_conversations,
 )
 from bidibeam.data.corpora import CORPORA, find_defaults
-from bidibeam.data.encoding import REASONS, EncodedPairs, describe_pairs, encode_pairs
+from bidibeam.data.encoding import REASONS, EncodedPairs, count_rewritten, describe_pairs, encode_pairs
 from bidibeam.data.prepared import (
     COLUMNS,
     FILES,
@@ -194,7 +194,7 @@ def prepare(
         "lines": {"total": errors.total, "bad": errors.bad, **first_bad},
         **_describe_splits(split, encoded, reader),
         "kept_though_too_long": long,
-        "rewritten": _count_rewritten(split, encoded, tokenizer),
+        "rewritten": count_rewritten(pairs, split.splits, encoded, tokenizer),
         **describe_pairs(encoded, tokenizer),
     }
     with alone_in(out, "preparing data in"), _make_directory(out) as folder:
@@ -271,24 +271,6 @@ def _describe_splits(split: SplitPairs, encoded: EncodedPairs, reader: CorpusRea
         "repeats": dict(split.repeats),
         "leaks": count_leaks(split, is_kept),
     }
-
-
-def _count_rewritten(split: SplitPairs, encoded: EncodedPairs, tokenizer: Tokenizer) -> dict[str, Any]:
-    """Counts by split the references of lone pairs that the tokenizer writes otherwise, and shows the first.
-
-    No reply can equal those. Case does not count where the tokenizer keeps none.
-    """
-    found: dict[str, Any] = {name: {"count": 0, "references": 0} for name in SPLITS[1:]}
-    for pair, name, reason in zip(split.pairs, split.splits, encoded.reasons.tolist(), strict=True):
-        if name not in found or reason or not pair.is_lone:
-            continue
-        counts, text = found[name], pair.response
-        written = tokenizer.text(tokenizer.tokens(tokenizer.encode(text)))
-        counts["references"] += 1
-        if written != (text if tokenizer.is_cased else text.lower()):
-            counts["count"] += 1
-            counts.setdefault("first", [text, written])
-    return found
 
 
 def _train_tokenizers(
