@@ -12,13 +12,10 @@ from bidibeam.cli import inputs, options
 from bidibeam.cli.console import tell, track
 from bidibeam.cli.output import check_output, write_answers
 from bidibeam.decoding.decoder import Ranker
-from bidibeam.errors import InputError
 from bidibeam.strategies import STRATEGIES
-from bidibeam.strategies.ranking import BATCH_SIZE, check_requirements, is_parallel, warm_up
+from bidibeam.strategies.ranking import BATCH_SIZE, is_parallel, warm_up
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from bidibeam.hypotheses import Beams
 
 
@@ -54,7 +51,7 @@ def rerank(
     bidibeam rerank beams.jsonl --strategy bidis --lambda 0.5
     bidibeam rerank beams.jsonl --strategy "bidia bleu_t tuned" --tuned runs/first
     """  # noqa: D301
-    from bidibeam.strategies.settings import StrategySettings  # brings NumPy
+    from bidibeam.strategies.settings import StrategySettings, default_for_lists  # brings NumPy
 
     reader = inputs.take_lists(input_file, flags)
     settings, workers = inputs.take_strategy(flags)
@@ -66,7 +63,7 @@ def rerank(
         recommended = None if tuned is None else tuned.recommended
         if recommended is None:
             lists = list(track(reader, None, "reading", lines=reader.first_file))
-        name = recommended or _default_strategy(lists or ())
+        name = recommended or default_for_lists(lists or ())
         why = "recommended by tuned.json" if recommended else "the default for such lists"
         told, settings = f"Strategy: {name} ({why})", StrategySettings.named(name)
     settings, used = (settings, None) if tuned is None else tuned.apply(settings)
@@ -94,15 +91,3 @@ def rerank(
         total=len(lists),
         description="reranking",
     )
-
-
-def _default_strategy(lists: Iterable[Beams]) -> str:
-    """Who answers if nobody says: bidis, if both directions scored every hypothesis, or else bidia."""
-    from bidibeam.strategies.bidis import BidiS
-
-    try:
-        for beams in lists:
-            check_requirements(beams, BidiS().requirements, "bidis")
-    except InputError:
-        return "bidia"
-    return "bidis"

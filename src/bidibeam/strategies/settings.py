@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bidibeam.errors import SettingsError, UnknownNameError
+from bidibeam.errors import InputError, SettingsError, UnknownNameError
 from bidibeam.registry import import_named, suggest
 from bidibeam.similarities import SIMILARITIES
 from bidibeam.similarities.custom import as_similarity
 from bidibeam.strategies import STRATEGIES
+from bidibeam.strategies.ranking import check_requirements
 
 if TYPE_CHECKING:
+    from bidibeam.hypotheses import Beams
     from bidibeam.protocols import Requirements, Similarity, Strategy
     from bidibeam.similarities.word_vectors import WordVectors
 
@@ -281,6 +283,17 @@ def requirements_of(name: str) -> Requirements:
     if settings.name == TUNED_VBS:  # it cannot do without its settings
         settings = replace(settings, options={"length_exponent": 0.0, "word_reward": 0.0})
     return settings.requirements
+
+
+def default_for_lists(lists: Iterable[Beams]) -> str:
+    """Returns who answers if nobody says: bidis if both directions scored every hypothesis, or else bidia."""
+    needed = requirements_of("bidis")
+    try:
+        for beams in lists:
+            check_requirements(beams, needed, "bidis")
+    except InputError:
+        return "bidia"
+    return "bidis"
 
 
 def check_systems(names: Sequence[str]) -> None:

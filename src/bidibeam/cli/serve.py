@@ -1,0 +1,171 @@
+"""`bidibeam serve`."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from bidibeam.cli import options
+from bidibeam.cli.console import note, tell
+from bidibeam.cli.inputs import count_cores, load_model
+from bidibeam.errors import InputError, SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+BUNDLED_NAME = "bidibeam"
+"""What the small model that comes with the package is called."""
+LIMITS = ("body_bytes", "sources", "source_characters", "hypotheses", "beam_size", "max_length")
+
+limits = options.together(
+    options.option("--max-body-bytes", "Bytes of a request.", options.COUNT, 4_000_000),
+    options.option("--max-sources", "Sources, prompts or lists of a request.", options.COUNT, 64),
+    options.option("--max-source-characters", "Characters of a source.", options.COUNT, 10_000),
+    options.option("--max-hypotheses", "Hypotheses of a list that is sent, each way.", options.COUNT, 200),
+    options.option("--max-beam-size", "The widest beam that may be asked for.", options.COUNT, 100),
+    options.option("--max-max-length", "The largest T that may be asked for.", options.COUNT, 256),
+)
+"""The most that one request may ask for."""
+
+
+@click.command()
+@options.model_argument
+@options.option(
+    "--model models",
+    "A model by the name that clients ask for: a folder or name of one, or of a pair as REGULAR,REVERSE. May "
+    "be repeated; the first answers where none is asked for.",
+    "NAME=PATH",
+    multiple=True,
+)
+@options.model
+@options.vectors
+@options.option("--host", "The address to listen at; one that others reach needs a key.", default="127.0.0.1")
+@options.option("--port", "0 takes any that is free.", click.IntRange(0, 65_535), 8000)
+@options.option(
+    "--api-key",
+    "What clients send as Authorization: Bearer KEY.  [default: none, on this machine alone]",
+    "KEY",
+    envvar="BIDIBEAM_API_KEY",
+    show_envvar=True,
+)
+@options.option(
+    "--allowed-host allowed_hosts",
+    "A name by which clients call the server, besides localhost and addresses. May be repeated.",
+    "NAME",
+    multiple=True,
+)
+@options.option(
+    "--allowed-origin allowed_origins",
+    "An origin of another page that may ask from a browser (CORS), such as https://example.org. May be "
+    "repeated.",
+    "ORIGIN",
+    multiple=True,
+)
+@options.option("--max-batch", "Sources that are searched together, at most.", options.COUNT, 16)
+@options.option("--max-wait-ms", "How long a source waits for others while the server is idle.", float, 2.0)
+@options.option("--queue", "Sources that wait; more are refused with 429.", options.COUNT, 256)
+@options.option("--timeout-s", "How long a request may take, its wait included.", float, 60.0)
+@limits
+@options.option("--log-texts logs_texts", "Let logs hold sources and replies.", bool)
+@options.workers
+def serve(
+    model: str | None, models: tuple[str, ...], host: str, port: int, workers: int | None, **flags: Any
+) -> None:
+    """Answer over HTTP: a page that shows both beams, an API, and OpenAI's API.
+
+    MODEL is what `bidibeam decode` takes; left out, it is the small model that comes with bidibeam. The page
+    is at /, the description of the API at /docs. OpenAI's clients work with the address and /v1. Requests
+    that arrive together are searched together. Logs go to stderr, one JSON object a request, without texts.
+
+    \b
+    bidibeam serve
+    bidibeam serve runs/first --port 8080
+    bidibeam serve bart --reverse bart-reverse
+    bidibeam serve --model chat=runs/first --model de-en=marian,marian-reverse
+    BIDIBEAM_API_KEY=... bidibeam serve runs/first --host 0.0.0.0
+    curl localhost:8000/api/decode -H 'content-type: application/json' -d '{"source": "how are you?"}'
+    """  # noqa: D301
+    _require_server()
+    from bidibeam.serving.app import create_app
+    from bidibeam.serving.service import Service
+    from bidibeam.serving.settings import Limits, ServerSettings
+
+    named = _name_models(model, models, flags)
+    own_limits = Limits(**{name: flags.pop(f"max_{name}") for name in LIMITS})
+    vectors = flags.pop("vectors")
+    settings = ServerSettings(host=host, limits=own_limits, **flags)
+    listening = _listen(host, port)
+    loaded = {name: load_model(**given) for name, given in named.items()}
+    service = Service(loaded, vectors=vectors, max_batch=settings.max_batch, workers=workers or count_cores())
+    tell(f"Serving {', '.join(loaded)} at {_address(listening)} (Ctrl-C ends).")
+    _run(create_app(service, settings), listening)
+
+
+def _require_server() -> None:
+    try:
+        import fastapi  # noqa: F401
+        import prometheus_client  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise SettingsError(
+            f"The server needs {error.name}, which is not installed: pip install 'bidibeam[serve]'"
+        ) from error
+
+
+def _name_models(
+    model: str | None, models: Sequence[str], flags: dict[str, Any]
+) -> dict[str, dict[str, Any]]:
+    """Takes what names models out of a command's parameters: arguments of `load_model` by name."""
+    regular, reverse = flags.pop("regular"), flags.pop("reverse")
+    common = {name: flags.pop(name) for name in ("device", "dtype", "trust_remote_code")}
+    if models and (model or regular or reverse):
+        raise click.UsageError("Give MODEL, or --regular and --reverse, or --model NAME=PATH, not several.")
+    if model is not None and regular is not None:
+        raise click.UsageError(f"--regular {regular} stands instead of MODEL, not beside {model}.")
+    if not models:
+        given = model or regular
+        name = Path(given or reverse or BUNDLED_NAME).name or BUNDLED_NAME
+        return {name: {"name": given, "reverse": reverse, **common}}
+    named: dict[str, dict[str, Any]] = {}
+    for each in models:
+        name, equals, path = each.partition("=")
+        if not (name and equals and path):
+            raise click.UsageError(f"--model must be NAME=PATH, not {each!r}.")
+        if name in named:
+            raise click.UsageError(f"Two models are called {name!r}: give each a name of its own.")
+        first, comma, second = path.partition(",")
+        named[name] = {"name": first or None, "reverse": second if comma else None, **common}
+    return named
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """Returns a socket that listens, before models are loaded."""
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family, backlog=1024)
+    except OSError as error:
+        told = error.strerror or str(error)
+        raise InputError(
+            f"The server cannot listen at {host}, port {port}: {told}. Choose another --port or --host."
+        ) from error
+
+
+def _address(listening: socket.socket) -> str:
+    host, port = listening.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _run(app: Any, listening: socket.socket) -> None:
+    """Serves until a signal comes; then answers what was accepted, and returns."""
+    import uvicorn
+
+    config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False)
+    for number in (signal.SIGINT, signal.SIGTERM):  # uvicorn raises the signal again once it has ended
+        signal.signal(number, lambda *_: None)
+    uvicorn.Server(config).run(sockets=[listening])
+    note("The server has ended; all that was accepted was answered.")

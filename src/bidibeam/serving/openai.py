@@ -1,0 +1,287 @@
+"""OpenAI's shapes: chat and text completions of the same searches, so that its clients work unchanged.
+
+A model here has no memory: the last message of the user is the source, and earlier messages are not read.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+from uuid import uuid4
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from bidibeam.serving.batching import Work
+from bidibeam.serving.requests import LARGEST, Search, Whole, check_limit, check_sources
+from bidibeam.serving.service import RequestError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from bidibeam.decoding.decoder import Answer
+    from bidibeam.hypotheses import Ranked
+    from bidibeam.models.base import Model
+    from bidibeam.serving.service import Asked, Service
+    from bidibeam.serving.settings import Limits
+
+MOST_ALTERNATIVES = 20
+STARTED_S = int(time.time())
+
+
+class StreamOptions(BaseModel):
+    """What a stream ends with."""
+
+    include_usage: bool = False
+
+
+class Completing(Search):
+    """What both kinds of completion have; other fields, sampling's among them, are not read."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    model: str = Field(max_length=200, description="A name of /v1/models.")
+    n: int = Field(1, ge=1, le=LARGEST, description="How many of the hypotheses to return, the reply first.")
+    max_tokens: Whole | None = Field(None, description="T: the most tokens, the end token counted.")
+    stream: bool = Field(False, description="Send the replies as server-sent events, each in one chunk.")
+    stream_options: StreamOptions | None = None
+
+    def asked_for(self, service: Service, limits: Limits, *, needs_list: bool) -> Asked:
+        """Returns how the sources are to be answered."""
+        if self.max_tokens is not None:
+            check_limit("max_tokens", self.max_tokens, limits.max_length)
+            self.max_length = self.max_tokens
+            if self.min_length is None and self.max_tokens == 1:
+                self.min_length = 0
+        check_limit("n", self.n, limits.beam_size)
+        return self.asked(service, limits, replies_only=self.n == 1 and not needs_list)
+
+
+class TextPart(BaseModel):
+    """A part of a message's content."""
+
+    type: Literal["text"]
+    text: str
+
+
+class Message(BaseModel):
+    """A message of a conversation."""
+
+    role: Literal["system", "developer", "user", "assistant", "tool", "function"]
+    content: str | list[TextPart] | None = None
+
+    @property
+    def text(self) -> str:
+        """The content as one text."""
+        parts = self.content or ""
+        return parts if isinstance(parts, str) else "".join(part.text for part in parts)
+
+
+class ChatRequest(Completing):
+    """A conversation, whose last message of the user is answered."""
+
+    messages: list[Message] = Field(min_length=1, max_length=10_000)
+    max_completion_tokens: Whole | None = Field(None, description="The same as max_tokens.")
+    logprobs: bool | None = None
+    top_logprobs: int | None = Field(None, ge=0, le=MOST_ALTERNATIVES)
+    tools: list[Any] | None = None
+    response_format: dict[str, Any] | None = None
+
+    def read_source(self, limits: Limits) -> str:
+        """Returns the source: what the user said last."""
+        if self.tools:
+            raise RequestError("A beam search calls no tools: leave tools out.", "tools")
+        if self.response_format and self.response_format.get("type") != "text":
+            raise RequestError(
+                "Replies are texts as the model writes them: leave response_format out.", "response_format"
+            )
+        if self.top_logprobs and not self.logprobs:
+            raise RequestError("top_logprobs needs logprobs to be true.", "top_logprobs")
+        if self.max_completion_tokens is not None:
+            self.max_tokens = self.max_completion_tokens
+        said = [message.text for message in self.messages if message.role == "user"]
+        if not said:
+            raise RequestError(
+                "messages has none of the user, and the last of those is the source.", "messages"
+            )
+        check_sources(said[-1:], limits, "user message")
+        return said[-1]
+
+
+class CompletionRequest(Completing):
+    """Texts to answer."""
+
+    prompt: str | list[str] = Field(description="The source, or several.")
+    logprobs: int | None = Field(None, ge=0, le=MOST_ALTERNATIVES)
+
+    def read_sources(self, limits: Limits) -> list[str]:
+        """Returns the sources."""
+        sources = [self.prompt] if isinstance(self.prompt, str) else self.prompt
+        if not sources:
+            raise RequestError("prompt is an empty list: give a source at least.", "prompt")
+        check_sources(sources, limits, "prompt")
+        return sources
+
+
+@dataclass(frozen=True)
+class Completed:
+    """The choices of one source, best first, and how many tokens were read and written."""
+
+    choices: list[dict[str, Any]]
+    prompt_tokens: int
+    completion_tokens: int
+
+
+@dataclass(frozen=True)
+class Completion:
+    """How one request's sources become choices.
+
+    Args:
+        service: The models.
+        asked: How sources are answered.
+        is_chat: Whether choices are messages, or texts.
+        n: How many hypotheses of each source are choices.
+        with_log_probs: Whether each choice has the log-probabilities of its tokens.
+    """
+
+    service: Service
+    asked: Asked
+    is_chat: bool
+    n: int
+    with_log_probs: bool
+
+    def work(self) -> Work:
+        """Returns the work of answering sources: each becomes a `Completed`."""
+        inner = self.service.decode(self.asked)
+
+        def run(sources: Sequence[str]) -> list[Completed]:
+            return [*map(self._complete, inner.run(sources))]
+
+        return Work((*self._key, inner.key), run)
+
+    @property
+    def _key(self) -> tuple[str, bool, int, bool]:
+        return ("complete", self.is_chat, self.n, self.with_log_probs)
+
+    @property
+    def _model(self) -> Model:
+        return self.service.models[self.asked.model]
+
+    def assemble(self, completed: Sequence[Completed]) -> dict[str, Any]:
+        """Returns the answer to the request; each source's choices stand behind those of the one before."""
+        for each in completed:
+            if len(each.choices) < self.n:
+                raise RequestError(
+                    f"n is {self.n}, and {len(each.choices)} hypotheses may answer: raise beam_size, or "
+                    "lower n.",
+                    "n",
+                )
+        choices = [choice for each in completed for choice in each.choices]
+        read, written = (
+            sum(getattr(each, name) for each in completed) for name in ("prompt_tokens", "completion_tokens")
+        )
+        return {
+            "id": f"{'chatcmpl' if self.is_chat else 'cmpl'}-{uuid4().hex}",
+            "object": "chat.completion" if self.is_chat else "text_completion",
+            "created": int(time.time()),
+            "model": self.asked.model,
+            "choices": [{**choice, "index": index} for index, choice in enumerate(choices)],
+            "usage": {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written},
+            "system_fingerprint": str(self.service.decoder(self.asked).signature),
+        }
+
+    def _complete(self, answer: Answer) -> Completed:
+        entries, source = answer.ranking.entries[: self.n], answer.beams.source
+        scorer = self._model.sequence_scorer(self._model.directions[0])
+        (read,) = scorer.encode([source])  # in the tokens of replies, with an end
+        written = sum(len(entry.hypothesis.ids) for entry in entries)
+        return Completed([self._write_choice(source, each) for each in entries], len(read) - 1, written)
+
+    def _write_choice(self, source: str, entry: Ranked) -> dict[str, Any]:
+        hypothesis = entry.hypothesis
+        said = {"role": "assistant", "content": hypothesis.text, "refusal": None}
+        return {
+            **({"message": said} if self.is_chat else {"text": hypothesis.text}),
+            "logprobs": self._write_log_probs(source, entry) if self.with_log_probs else None,
+            "finish_reason": "stop" if hypothesis.finished else "length",
+            "bidibeam": {
+                "score": entry.score,
+                "direction": entry.direction.value,
+                "log_prob": hypothesis.log_prob,
+                "other_log_prob": hypothesis.other_log_prob,
+            },
+        }
+
+    def _write_log_probs(self, source: str, entry: Ranked) -> dict[str, Any]:
+        """Returns the tokens with their log-probabilities; alternatives to each are not computed."""
+        pieces = split_text(self._model, entry)
+        values = self.service.token_log_probs(self.asked.model, source, entry)[: len(pieces)]
+        if self.is_chat:
+            content = [
+                {"token": piece, "logprob": value, "bytes": [*piece.encode()], "top_logprobs": []}
+                for piece, value in zip(pieces, values, strict=True)
+            ]
+            return {"content": content, "refusal": None}
+        offsets = [sum(map(len, pieces[:place])) for place in range(len(pieces))]
+        top = [{piece: value} for piece, value in zip(pieces, values, strict=True)]
+        return {"tokens": pieces, "token_logprobs": values, "top_logprobs": top, "text_offset": offsets}
+
+
+def split_text(model: Model, entry: Ranked) -> list[str]:
+    """Returns the piece of a hypothesis' text that each of its ids adds; together they are the text."""
+    hypothesis, tokenizer = entry.hypothesis, model.tokenizer
+    end = model.sequence_scorer(entry.direction).end_id
+    ids = [one for one in hypothesis.ids if one != end]
+    pieces, reached = [], 0
+    for count in range(1, len(ids) + 1):
+        if hasattr(tokenizer, "decode"):
+            begun = tokenizer.decode(ids[:count], skip_special_tokens=True)
+        else:
+            begun = tokenizer.text(tokenizer.tokens(ids[:count]))
+        is_last = count == len(ids)  # which takes what is left
+        until = len(hypothesis.text) if is_last else max(reached, _count_common(begun, hypothesis.text))
+        pieces.append(hypothesis.text[reached:until])
+        reached = until
+    return pieces
+
+
+def _count_common(one: str, other: str) -> int:
+    """Returns how many first characters two texts have in common."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((place for place, (ours, theirs) in pairs if ours != theirs), min(len(one), len(other)))
+
+
+def stream_events(whole: dict[str, Any], *, with_usage: bool) -> Iterator[str]:
+    """Yields an answer as server-sent events: each choice's role, its text in one chunk, its end."""
+    is_chat = whole["object"] == "chat.completion"
+    head = {key: whole[key] for key in ("id", "created", "model", "system_fingerprint")}
+    head["object"] = "chat.completion.chunk" if is_chat else "text_completion"
+    last = {"usage": None} if with_usage else {}
+
+    def event(choices: list[dict[str, Any]], **more: Any) -> str:
+        return f"data: {json.dumps({**head, 'choices': choices, **last, **more})}\n\n"
+
+    for choice in whole["choices"]:
+        rest = {"index": choice["index"], "logprobs": None, "finish_reason": None}
+        if is_chat:
+            yield event([{**rest, "delta": {"role": "assistant", "content": ""}}])
+            said = {"delta": {"content": choice["message"]["content"]}}
+            done: dict[str, Any] = {"delta": {}}
+        else:
+            said, done = {"text": choice["text"]}, {"text": ""}
+        yield event([{**rest, **said, "logprobs": choice["logprobs"], "bidibeam": choice["bidibeam"]}])
+        yield event([{**rest, **done, "finish_reason": choice["finish_reason"]}])
+    if with_usage:
+        yield event([], usage=whole["usage"])
+    yield "data: [DONE]\n\n"
+
+
+def describe_models(service: Service) -> dict[str, Any]:
+    """Returns the list of models."""
+    return {"object": "list", "data": [describe_model(name) for name in service.models]}
+
+
+def describe_model(name: str) -> dict[str, Any]:
+    """Returns what is said of one model."""
+    return {"id": name, "object": "model", "created": STARTED_S, "owned_by": "bidibeam"}

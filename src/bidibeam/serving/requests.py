@@ -1,0 +1,288 @@
+"""What clients send and receive at `/api`: the types of JSON, and how they become the service's own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from bidibeam.errors import InputError
+from bidibeam.hypotheses import Beams, Direction
+from bidibeam.interchange.nbest import parse_beams
+from bidibeam.interchange.text_lines import JsonObject
+from bidibeam.serving.service import Asked, Choosing, RequestError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bidibeam.decoding.decoder import Answer
+    from bidibeam.serving.service import Service
+    from bidibeam.serving.settings import Limits
+
+LARGEST = 1_000_000
+MOST_OPTIONS = 20
+
+Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^:\x00-\x1f]+$")]
+"""A name; "package.module:name" would run code, and is refused."""
+Word = Annotated[str, Field(max_length=100, pattern=r"^[^:\x00-\x1f]*$")]
+Number = Annotated[float, Field(allow_inf_nan=False, ge=-LARGEST, le=LARGEST)]
+Whole = Annotated[int, Field(ge=0, le=LARGEST)]
+Options = Annotated[
+    dict[Annotated[str, Field(pattern=r"^[a-z_]{1,40}$")], bool | Whole | Number | Word],
+    Field(max_length=MOST_OPTIONS),
+]
+FORBIDDEN = ("space", "vectors", "metric")
+"""Options that are no plain values, or name code; the server's own settings decide them."""
+ALIASES = {"lambda": "lambda_"}
+SEARCH = (
+    "beam_size",
+    "max_length",
+    "min_length",
+    "length_penalty",
+    "length_formula",
+    "count_end",
+    "stopping",
+    "unfinished",
+    "allow_unknown",
+    "no_repeat_ngram_size",
+    "repetition_penalty",
+    "bad_words",
+)
+
+
+class Strict(BaseModel):
+    """A body whose fields are all known."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Choice(BaseModel):
+    """How a reply is chosen."""
+
+    strategy: Name | None = Field(
+        None, description="A system's name, such as vbs, bidis, 'bidia wmd_t either'.", examples=["bidia"]
+    )
+    similarity: Name | None = Field(None, description="How hypotheses are compared, such as bleu_t, edit.")
+    similarity_options: Options = Field(
+        {}, description="The similarity's settings: max_length, smoothing ..."
+    )
+    strategy_options: Options = Field(
+        {}, description="The strategy's settings: lambda, answer, agreement ..."
+    )
+
+    def choosing(self) -> Choosing:
+        """Returns the same as the service takes it."""
+        own = {
+            field: tuple(sorted((ALIASES.get(name, name), value) for name, value in options.items()))
+            for field, options in (
+                ("similarity_options", self.similarity_options),
+                ("strategy_options", self.strategy_options),
+            )
+        }
+        for field, options in own.items():
+            if odd := next((name for name, _ in options if name in FORBIDDEN), None):
+                raise RequestError(f"The option {odd!r} is the server's own: leave it out.", field)
+        return Choosing(self.strategy, self.similarity, **own)
+
+
+class Search(Choice):
+    """How a source is searched, and its reply chosen."""
+
+    model: str | None = Field(None, max_length=200, description="A name of /v1/models; by default the first.")
+    beam_size: Whole | None = Field(None, description="B, hypotheses kept; the default is as tuned, or 10.")
+    max_length: Whole | None = Field(None, description="T, the most steps, the end token counted.")
+    min_length: Whole | None = None
+    length_penalty: Number | None = None
+    length_formula: Name | None = None
+    count_end: bool | None = None
+    stopping: Name | None = None
+    unfinished: Literal["keep", "rank", "drop"] | None = None
+    allow_unknown: bool | None = None
+    no_repeat_ngram_size: Whole | None = None
+    repetition_penalty: Number | None = None
+    bad_words: list[Annotated[str, Field(min_length=1, max_length=100)]] | None = Field(None, max_length=100)
+
+    def asked(self, service: Service, limits: Limits, *, replies_only: bool = True) -> Asked:
+        """Returns the same as the service takes it, within the limits."""
+        check_limit("beam_size", self.beam_size or 0, limits.beam_size)
+        check_limit("max_length", self.max_length or 0, limits.max_length)
+        values = {name: getattr(self, name) for name in SEARCH}
+        values["bad_words"] = None if self.bad_words is None else tuple(self.bad_words)
+        search = tuple((name, value) for name, value in values.items() if value is not None)
+        return Asked(service.find_model(self.model), self.choosing(), search, replies_only)
+
+
+class DecodeRequest(Search, Strict):
+    """Sources to answer."""
+
+    source: str | None = Field(None, description="One source.", examples=["i have an exam tomorrow."])
+    sources: list[str] | None = Field(None, min_length=1, description="Or many.")
+    n_best: Whole = Field(0, description="How many hypotheses of each source to return, ranked; 0 for none.")
+    scores: bool = Field(False, description="Whether hypotheses come with all their numbers.")
+
+    def read_sources(self, limits: Limits) -> list[str]:
+        """Returns the sources, within the limits."""
+        if (self.source is None) == (self.sources is None):
+            raise RequestError(
+                "Give source, a string, or sources, a list of strings, and not both.", "source"
+            )
+        sources = [self.source] if self.source is not None else self.sources or []
+        check_sources(sources, limits)
+        return sources
+
+
+class ExplainRequest(Search, Strict):
+    """A source to explain, or an n-best list."""
+
+    source: str | None = Field(None, examples=["i have an exam tomorrow."])
+    list: dict[str, Any] | None = Field(None, description="An n-best object, as docs/nbest.md has it.")
+
+
+class RankRequest(Choice, Strict):
+    """N-best lists to rank."""
+
+    lists: list[dict[str, Any]] = Field(
+        min_length=1,
+        description="One object a source, as docs/nbest.md has it.",
+        examples=[
+            [
+                {
+                    "regular": [{"text": "I don't know."}, {"text": "At work."}],
+                    "reverse": [{"text": "At work."}],
+                }
+            ]
+        ],
+    )
+    n_best: Whole = Field(0, description="How many hypotheses of each list to return; 0 for the reply alone.")
+
+
+class RankedHypothesis(BaseModel):
+    """A hypothesis, and what the strategy ranked it by."""
+
+    text: str
+    score: float
+    direction: Direction
+    place: int = Field(description="Its place in its beam, counted from 0.")
+    partner: int | None = Field(description="The place, in the other beam, of what it agrees with most.")
+    log_prob: float | None = None
+    other_log_prob: float | None = None
+    search_score: float | None = None
+    length: int | None = None
+    finished: bool | None = None
+
+
+class Reply(BaseModel):
+    """A source's reply, and its hypotheses where they were asked for."""
+
+    id: str | None = None
+    text: str
+    hypotheses: list[RankedHypothesis] | None = None
+
+
+class Replies(BaseModel):
+    """Replies in the order of the sources, and how they came about."""
+
+    model: str | None = None
+    strategy: str
+    signature: str
+    replies: list[Reply]
+
+
+class ErrorBody(BaseModel):
+    """What went wrong."""
+
+    message: str
+    type: str
+    param: str | None
+    code: str | None
+
+
+class ErrorResponse(BaseModel):
+    """Any answer but 200."""
+
+    error: ErrorBody
+
+
+def check_limit(name: str, value: int, most: int) -> None:
+    """Refuses a number that is larger than the server's limit."""
+    if value > most:
+        raise RequestError(f"{name} must be at most {most:,} on this server, not {value:,}.", name)
+
+
+def check_sources(sources: Sequence[str], limits: Limits, name: str = "source") -> None:
+    """Refuses too many sources, an empty one, or one that is too long."""
+    if len(sources) > limits.sources:
+        raise RequestError(
+            f"A request may have {limits.sources:,} sources on this server, not {len(sources):,}: send the "
+            "others in another one.",
+            f"{name}s",
+        )
+    for number, source in enumerate(sources, start=1):
+        of = f" {number}" if len(sources) > 1 else ""
+        if not source.strip():
+            raise RequestError(f"The {name}{of} is empty.", name)
+        if len(source) > limits.source_characters:
+            raise RequestError(
+                f"The {name}{of} has {len(source):,} characters; {limits.source_characters:,} are the most "
+                "on this server.",
+                name,
+            )
+
+
+def read_lists(values: Sequence[dict[str, Any]], limits: Limits, name: str = "lists") -> list[Beams]:
+    """Returns n-best lists, each checked as a line of a file is, and within the limits."""
+    if len(values) > limits.sources:
+        raise RequestError(
+            f"A request may have {limits.sources:,} lists on this server, not {len(values):,}.", name
+        )
+    found = []
+    for number, value in enumerate(values):
+        place = f"{name}[{number}]" if name == "lists" else name
+        try:
+            beams = parse_beams(JsonObject.of(value, place, number=number + 1))
+        except InputError as error:
+            raise RequestError(str(error), name) from error
+        for direction in Direction:
+            check_limit(f"{place}.{direction}", len(beams.of(direction)), limits.hypotheses)
+        for hypothesis in (*beams.regular, *beams.reverse):
+            check_limit(f"{place}: characters of a text", len(hypothesis.text), limits.source_characters)
+        found.append(beams)
+    return found
+
+
+def write_replies(
+    answers: Sequence[Answer], *, n_best: int, scores: bool = False, with_ids: bool = False, **facts: Any
+) -> Replies:
+    """Returns what a client receives: replies, and as many hypotheses of each as it asked for."""
+    replies = []
+    for answer in answers:
+        entries = answer.ranking.entries[:n_best]
+        hypotheses = [
+            RankedHypothesis(
+                text=entry.hypothesis.text,
+                score=entry.score,
+                direction=entry.direction,
+                place=entry.place,
+                partner=entry.partner,
+                **_numbers(entry.hypothesis) if scores else {},
+            )
+            for entry in entries
+        ]
+        replies.append(
+            Reply(
+                id=answer.beams.id if with_ids else None,
+                text=answer.text,
+                hypotheses=hypotheses if n_best else None,
+            )
+        )
+    return Replies(replies=replies, **facts)
+
+
+def _numbers(hypothesis: Any) -> dict[str, Any]:
+    return {
+        "log_prob": hypothesis.log_prob,
+        "other_log_prob": hypothesis.other_log_prob,
+        "search_score": hypothesis.score,
+        "length": hypothesis.length,
+        "finished": hypothesis.finished,
+    }

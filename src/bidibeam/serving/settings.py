@@ -1,0 +1,118 @@
+"""How the server serves: limits of requests, batching, and who may ask."""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+from dataclasses import dataclass, field
+
+from bidibeam.errors import SettingsError, check_setting
+
+LOCAL_NAMES = ("localhost",)
+LARGEST = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The most that one request may ask for; more is refused by name.
+
+    Attributes:
+        body_bytes: Bytes of a request's body.
+        sources: Sources, prompts or lists of one request.
+        source_characters: Characters of a source, and of each hypothesis of a list.
+        hypotheses: Hypotheses of one list, in each direction.
+        beam_size: B of a search.
+        max_length: T of a search.
+    """
+
+    body_bytes: int = 4_000_000
+    sources: int = 64
+    source_characters: int = 10_000
+    hypotheses: int = 200
+    beam_size: int = 100
+    max_length: int = 256
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            check_setting(1 <= value <= LARGEST, name, value, "a whole number of at least 1")
+
+
+@dataclass(frozen=True)
+class ServerSettings:
+    """How the server serves.
+
+    Attributes:
+        host: The address it listens at.
+        api_key: What clients send as `Authorization: Bearer KEY`; None where anybody on this machine may ask.
+        allowed_hosts: Names besides `host` and localhost by which clients may call it.
+        allowed_origins: Origins of other pages that may ask from a browser; none by default.
+        max_batch: The most sources that are searched together.
+        max_wait_ms: How long a source waits for others while the worker is idle.
+        queue: The most sources that wait; further requests are refused with 429.
+        timeout_s: How long a request may take, its time in the queue included.
+        logs_texts: Whether logs hold sources and replies.
+        limits: The most that one request may ask for.
+    """
+
+    host: str = "127.0.0.1"
+    api_key: str | None = field(default=None, repr=False)
+    allowed_hosts: tuple[str, ...] = ()
+    allowed_origins: tuple[str, ...] = ()
+    max_batch: int = 16
+    max_wait_ms: float = 2.0
+    queue: int = 256
+    timeout_s: float = 60.0
+    logs_texts: bool = False
+    limits: Limits = field(default_factory=Limits)
+
+    def __post_init__(self) -> None:
+        for name in ("max_batch", "queue"):
+            value = getattr(self, name)
+            check_setting(1 <= value <= LARGEST, name, value, "a whole number of at least 1")
+        is_wait = math.isfinite(self.max_wait_ms) and 0 <= self.max_wait_ms <= 60_000
+        check_setting(is_wait, "max_wait_ms", self.max_wait_ms, "between 0 and 60,000")
+        is_timeout = math.isfinite(self.timeout_s) and 0 < self.timeout_s <= 86_400
+        check_setting(is_timeout, "timeout_s", self.timeout_s, "above 0 and at most 86,400")
+        if self.queue < self.limits.sources:
+            raise SettingsError(
+                f"queue must hold the sources of one request at least: it is {self.queue}, and max_sources "
+                f"is {self.limits.sources}."
+            )
+        if self.api_key is not None and not (self.api_key.strip() and self.api_key.isascii()):
+            raise SettingsError("api_key must be ASCII and not blank: clients send it in a header.")
+        if self.api_key is None and not is_local(self.host):
+            raise SettingsError(
+                f"At {self.host} others can reach the server, and no key protects it: give api_key (or set "
+                "BIDIBEAM_API_KEY), or listen at 127.0.0.1."
+            )
+
+    def allows_host(self, header: str) -> bool:
+        """Whether a client may call the server by this Host header.
+
+        Addresses and localhost may always be used. Another name must be allowed: a page from elsewhere could
+        make its own name point at this machine, and so ask in its reader's name.
+        """
+        name = _strip_port(header).lower().rstrip(".")
+        if name in {*LOCAL_NAMES, self.host.lower(), *map(str.lower, self.allowed_hosts)}:
+            return True
+        try:
+            ipaddress.ip_address(name)
+        except ValueError:
+            return False
+        return True
+
+
+def is_local(host: str) -> bool:
+    """Whether only this machine reaches what listens at an address."""
+    if host.lower() in LOCAL_NAMES:
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _strip_port(header: str) -> str:
+    if header.startswith("["):  # [::1]:8000
+        return header[1:].partition("]")[0]
+    return header.partition(":")[0]
