@@ -13,7 +13,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
 
 from bidibeam._version import __version__
 from bidibeam.errors import BidibeamError
@@ -27,6 +27,7 @@ from bidibeam.serving.openai import (
     describe_models,
     stream_events,
 )
+from bidibeam.serving.reference import describe_limits, render_reference
 from bidibeam.serving.requests import (
     SEARCH,
     DecodeRequest,
@@ -62,6 +63,7 @@ STATUSES = {
 RESPONSES: dict[int | str, dict[str, Any]] = {
     status: {"model": ErrorResponse, "description": told} for status, told in STATUSES.items()
 }
+NOT_FRAMED = {"content-security-policy": "frame-ancestors 'none'", "referrer-policy": "no-referrer"}
 LEFT = 499
 """What logs say of a client that left; nobody receives it."""
 
@@ -157,6 +159,7 @@ def create_app(service: Service, settings: ServerSettings, log: Log | None = Non
     for make in (make_api, make_openai_api, make_operations):
         app.include_router(make(server), responses=RESPONSES)
     _handle_errors(app)
+    describe_limits(app.openapi(), [*service.models], settings.limits)  # which FastAPI keeps
     return app
 
 
@@ -270,6 +273,13 @@ def make_operations(server: Server) -> APIRouter:
     """Returns the page, and what operators ask."""
     router, batcher = APIRouter(tags=["operations"]), server.batcher
 
+    @router.get("/docs", include_in_schema=False)
+    async def docs(request: Request) -> Response:
+        """Describes the API to people."""
+        return HTMLResponse(
+            render_reference(request.app.openapi(), STATUSES, str(request.base_url)), headers=NOT_FRAMED
+        )
+
     @router.get("/health")
     async def health() -> Response:
         """Says whether the worker works."""
@@ -284,7 +294,7 @@ def make_operations(server: Server) -> APIRouter:
             return json_response({"status": "ready", "models": [*server.service.models]})
         return error_response(503, "The server is shutting down.")
 
-    @router.get("/metrics")
+    @router.get("/metrics", response_class=PlainTextResponse)
     async def metrics() -> Response:
         """Returns counters and histograms as Prometheus reads them."""
         return Response(server.metrics.text(), media_type=CONTENT_TYPE_LATEST)

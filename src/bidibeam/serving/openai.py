@@ -81,7 +81,12 @@ class Message(BaseModel):
 class ChatRequest(Completing):
     """A conversation, whose last message of the user is answered."""
 
-    messages: list[Message] = Field(min_length=1, max_length=10_000)
+    messages: list[Message] = Field(
+        min_length=1,
+        max_length=10_000,
+        description="The last of the user's is the source; none before it is read.",
+        examples=[[{"role": "user", "content": "i have an exam tomorrow."}]],
+    )
     max_completion_tokens: Whole | None = Field(None, description="The same as max_tokens.")
     logprobs: bool | None = None
     top_logprobs: int | None = Field(None, ge=0, le=MOST_ALTERNATIVES)
@@ -112,7 +117,7 @@ class ChatRequest(Completing):
 class CompletionRequest(Completing):
     """Texts to answer."""
 
-    prompt: str | list[str] = Field(description="The source, or several.")
+    prompt: str | list[str] = Field(description="The source, or several.", examples=["how are you?"])
     logprobs: int | None = Field(None, ge=0, le=MOST_ALTERNATIVES)
 
     def read_sources(self, limits: Limits) -> list[str]:
@@ -177,7 +182,7 @@ class Completion:
                     "lower n.",
                     "n",
                 )
-        choices = [choice for each in completed for choice in each.choices]
+        every = [choice for each in completed for choice in each.choices]
         read, written = (
             sum(getattr(each, name) for each in completed) for name in ("prompt_tokens", "completion_tokens")
         )
@@ -186,7 +191,7 @@ class Completion:
             "object": "chat.completion" if self.is_chat else "text_completion",
             "created": int(time.time()),
             "model": self.asked.model,
-            "choices": [{**choice, "index": index} for index, choice in enumerate(choices)],
+            "choices": [{"index": index, **choice} for index, choice in enumerate(every)],
             "usage": {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written},
             "system_fingerprint": str(self.service.decoder(self.asked).signature),
         }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
 from bidibeam.errors import InputError
 from bidibeam.hypotheses import Beams, Direction
@@ -31,6 +31,40 @@ Options = Annotated[
     dict[Annotated[str, Field(pattern=r"^[a-z_]{1,40}$")], bool | Whole | Number | Word],
     Field(max_length=MOST_OPTIONS),
 ]
+SOME_NUMBER = {"type": ["number", "null"]}
+HYPOTHESES = {
+    "type": ["array", "null"],
+    "items": {
+        "type": "object",
+        "anyOf": [{"required": ["text"]}, {"required": ["tokens"]}],
+        "properties": {
+            "text": {"type": "string"},
+            "tokens": {"type": "array", "items": {"type": "string"}},
+            "log_prob": SOME_NUMBER,
+            "other_log_prob": SOME_NUMBER,
+            "score": SOME_NUMBER,
+            "length": {"type": ["integer", "null"], "minimum": 0},
+            "finished": {"type": ["boolean", "null"]},
+        },
+    },
+}
+NBestObject = Annotated[
+    dict[str, Any],
+    WithJsonSchema(
+        {
+            "type": "object",
+            "anyOf": [{"required": ["regular"]}, {"required": ["reverse"]}],
+            "properties": {
+                "id": {"type": ["string", "integer", "null"]},
+                "source": {"type": ["string", "null"]},
+                "reference": {"type": ["string", "null"]},
+                "regular": HYPOTHESES,
+                "reverse": HYPOTHESES,
+            },
+        }
+    ),
+]
+"""What `interchange.nbest` reads and checks, described."""
 FORBIDDEN = ("space", "vectors", "metric")
 """Options that are no plain values, or name code; the server's own settings decide them."""
 ALIASES = {"lambda": "lambda_"}
@@ -91,16 +125,24 @@ class Search(Choice):
     model: str | None = Field(None, max_length=200, description="A name of /v1/models; by default the first.")
     beam_size: Whole | None = Field(None, description="B, hypotheses kept; the default is as tuned, or 10.")
     max_length: Whole | None = Field(None, description="T, the most steps, the end token counted.")
-    min_length: Whole | None = None
-    length_penalty: Number | None = None
-    length_formula: Name | None = None
-    count_end: bool | None = None
-    stopping: Name | None = None
-    unfinished: Literal["keep", "rank", "drop"] | None = None
-    allow_unknown: bool | None = None
-    no_repeat_ngram_size: Whole | None = None
-    repetition_penalty: Number | None = None
-    bad_words: list[Annotated[str, Field(min_length=1, max_length=100)]] | None = Field(None, max_length=100)
+    min_length: Whole | None = Field(None, description="Tokens before the reply may end.")
+    length_penalty: Number | None = Field(None, description="Exponent a of the length formula.")
+    length_formula: Name | None = Field(None, description="What scores are divided by: gnmt, power.")
+    count_end: bool | None = Field(None, description="Whether |Y| counts the end token.")
+    stopping: Name | None = Field(
+        None, description="When a search is over: shrinking, constant, patience=2 ..."
+    )
+    unfinished: Literal["keep", "rank", "drop"] | None = Field(
+        None, description="Replies cut off at T: kept behind all others, ranked by score, or dropped."
+    )
+    allow_unknown: bool | None = Field(None, description="Whether the unknown token may be written.")
+    no_repeat_ngram_size: Whole | None = Field(
+        None, description="No n-gram of so many tokens twice; 0 allows it."
+    )
+    repetition_penalty: Number | None = Field(None, description="More than 1 avoids repetition.")
+    bad_words: list[Annotated[str, Field(min_length=1, max_length=100)]] | None = Field(
+        None, max_length=100, description="Words that no reply may contain."
+    )
 
     def asked(self, service: Service, limits: Limits, *, replies_only: bool = True) -> Asked:
         """Returns the same as the service takes it, within the limits."""
@@ -135,13 +177,13 @@ class ExplainRequest(Search, Strict):
     """A source to explain, or an n-best list."""
 
     source: str | None = Field(None, examples=["i have an exam tomorrow."])
-    list: dict[str, Any] | None = Field(None, description="An n-best object, as docs/nbest.md has it.")
+    list: NBestObject | None = Field(None, description="An n-best object, as docs/nbest.md has it.")
 
 
 class RankRequest(Choice, Strict):
     """N-best lists to rank."""
 
-    lists: list[dict[str, Any]] = Field(
+    lists: list[NBestObject] = Field(
         min_length=1,
         description="One object a source, as docs/nbest.md has it.",
         examples=[
