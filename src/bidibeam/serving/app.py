@@ -16,6 +16,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
 
 from bidibeam._version import __version__
+from bidibeam.decoding.explaining import system_of
 from bidibeam.errors import BidibeamError
 from bidibeam.serving.batching import Batcher, ClosedError, QueueFullError
 from bidibeam.serving.gate import Gate, error_response, json_response
@@ -216,9 +217,8 @@ def make_api(server: Server) -> APIRouter:
         work = await server.prepare(service.rank, body.choosing(), lists)
         answers = await server.perform(request, work, lists)
         strategy, _ = service.strategy_for(body.choosing(), lists)
-        signature = str(strategy.signature)
-        name = strategy.signature.get("strategy") or ""
-        return write_replies(answers, n_best=body.n_best, with_ids=True, strategy=name, signature=signature)
+        facts: dict[str, Any] = {"strategy": system_of(strategy), "signature": str(strategy.signature)}
+        return write_replies(answers, n_best=body.n_best, with_ids=True, **facts)
 
     return router
 
