@@ -78,8 +78,8 @@ class Batcher:
 
     @property
     def waiting(self) -> int:
-        """How many items wait."""
-        return len(self._jobs)
+        """How many items wait that somebody waits for."""
+        return sum(not job.future.cancelled() for job in [*self._jobs])
 
     @property
     def running(self) -> int:
@@ -148,10 +148,14 @@ class Batcher:
 
     def _wait_for_more(self) -> None:
         """Waits while the oldest item is young and its batch is not full."""
-        first = self._jobs[0]
-        end_s = first.submitted_s + self._max_wait_s
-        while self._is_open and (left_s := end_s - time.monotonic()) > 0:
-            if sum(job.work.key == first.work.key for job in self._jobs) >= self._max_batch:
+        while self._is_open:
+            self._drop_cancelled()
+            if not self._jobs:
+                return
+            first = self._jobs[0]
+            left_s = first.submitted_s + self._max_wait_s - time.monotonic()
+            count = sum(job.work.key == first.work.key for job in self._jobs)
+            if left_s <= 0 or count >= self._max_batch:
                 return
             self._changed.wait(left_s)
 

@@ -110,6 +110,18 @@ def test_an_item_that_nobody_waits_for_is_never_worked_on(batcher: Batcher, reco
     assert recorder.calls == [["first"], ["stays"]]
 
 
+def test_an_item_that_left_fills_no_batch(recorder: Recorder) -> None:
+    batcher = Batcher(max_batch=2, max_wait_ms=60_000)
+    (left,) = batcher.submit(recorder.work(), ["left"])
+    left.cancel()
+
+    futures = [*batcher.submit(recorder.work(), ["one"]), *batcher.submit(recorder.work(), ["two"])]
+
+    assert results(futures) == ["<one>", "<two>"]
+    assert recorder.calls == [["one", "two"]]
+    batcher.close(WAIT_S)
+
+
 @pytest.mark.parametrize("bad", ["poison", "panic"])
 def test_a_bad_item_fails_alone_and_the_worker_lives(batcher: Batcher, recorder: Recorder, bad: str) -> None:
     recorder.hold(batcher)
