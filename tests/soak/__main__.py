@@ -24,7 +24,7 @@ from bidibeam.files import write_json
 
 FULL = Path("results/soak")
 """Where the counts of full trials go; those of others are printed."""
-PARTS = ("damage", "models", "options", "kills")
+PARTS = ("damage", "models", "options", "kills", "requests")
 LIBRARIES = ("torch", "transformers", "tokenizers", "ctranslate2", "peft")
 
 

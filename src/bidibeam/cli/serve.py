@@ -150,7 +150,7 @@ def _listen(host: str, port: int) -> socket.socket:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         return socket.create_server((host, port), family=family, backlog=1024)
     except OSError as error:
-        told = os.strerror(error.errno) if (error.errno or 0) > 0 else error.strerror
+        told = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror  # no address
         raise InputError(
             f"The server cannot listen at {host}, port {port}: {told}. Choose another --port or --host."
         ) from error

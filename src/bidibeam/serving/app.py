@@ -64,6 +64,9 @@ STATUSES = {
 RESPONSES: dict[int | str, dict[str, Any]] = {
     status: {"model": ErrorResponse, "description": told} for status, told in STATUSES.items()
 }
+EVENTS: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"text/event-stream": {"schema": {}}, "application/json": {}}}
+}
 NOT_FRAMED = {"content-security-policy": "frame-ancestors 'none'", "referrer-policy": "no-referrer"}
 LEFT = 499
 """What logs say of a client that left; nobody receives it."""
@@ -246,12 +249,12 @@ def make_openai_api(server: Server) -> APIRouter:
             events, media_type="text/event-stream", headers={"cache-control": "no-cache"}
         )
 
-    @router.post("/chat/completions")
+    @router.post("/chat/completions", responses=EVENTS)
     async def chat_completions(request: Request, body: ChatRequest) -> Response:
         """Answers the last message of the user; earlier messages are not read, as models have no memory."""
         return await complete(request, body, [body.read_source(limits)])
 
-    @router.post("/completions")
+    @router.post("/completions", responses=EVENTS)
     async def completions(request: Request, body: CompletionRequest) -> Response:
         """Answers a prompt or several, each a source."""
         return await complete(request, body, body.read_sources(limits))
