@@ -155,7 +155,7 @@ def _list_options(strategy: Strategy) -> dict[str, Any]:
 
 
 def _find_agreement(strategy: Strategy, explanation: Explanation) -> dict[str, Any] | None:
-    """Returns how much candidates agree, for a strategy that compares by a similarity of its own.
+    """Returns how much candidates agree, and with which place, by a strategy with a similarity of its own.
 
     None where it compares by that of the explanation, or not at all.
     """
@@ -163,8 +163,8 @@ def _find_agreement(strategy: Strategy, explanation: Explanation) -> dict[str, A
     if not isinstance(strategy, LogLinear) or own is None or own == explanation.similarity:
         return None
     values: dict[str, Any] = {
-        direction.value: [0.0] * len(explanation.beams.of(direction)) for direction in Direction
+        direction.value: [[0.0, None]] * len(explanation.beams.of(direction)) for direction in Direction
     }
     for entry in strategy.rank_by_agreement(explanation.beams):
-        values[entry.direction.value][entry.place] = entry.score
+        values[entry.direction.value][entry.place] = [entry.score, entry.partner]
     return {"similarity": name_similarity(own), **values}

@@ -2,7 +2,7 @@
 
 const DIRECTIONS = ["regular", "reverse"];
 const TITLES = { regular: "Regular beam", reverse: "Reverse beam" };
-const WAYS = { regular: "written left to right", reverse: "written right to left" };
+const WAYS = { regular: "written from the first word on", reverse: "written from the last word back" };
 const FEW = 12; // hypotheses of a beam, and columns with numbers in their cells, before there are too many
 
 // Shows `known`, a document of Explanation.to_dict(), in `root`. `state` has T, lambda, exponent and pair, which
@@ -77,6 +77,7 @@ function makeHead(view) {
 function paintHead({ parts, known, own, winners, state }) {
   const text = own ? own.text : known.reply;
   const isMissing = !own && !known.reply;
+  parts.reply.classList.toggle("long", text.length > 100);
   parts.reply.replaceChildren(make("span", { dir: "auto" }, isMissing ? "(no reply)" : shown(text)),
     own?.isChanged ? make("span", { class: "changed" }, "changed") : "");
   const missing = `${known.system} could not choose, since something that it needs is missing.`;
@@ -116,21 +117,21 @@ function describeSliders(known) {
   if (has("bidis")) sliders.push({ name: "lambda", label: "\u03bb", hint: "weight of the reverse score in bidis", min: 0, max: Math.max(3, 2 * options.lambda), step: 0.05, start: options.lambda });
   const start = known.length_penalty?.exponent ?? options.length_exponent ?? 0.6;
   const isScored = has("vbs", "reverse-vbs", "bidis", "vbs-tuned", "loglinear") && known.regular.concat(known.reverse).some((each) => each.log_prob !== null);
-  if (isScored) sliders.push({ name: "exponent", label: "length exponent", hint: "more favours long replies in scores", min: Math.min(0, start), max: Math.max(2, 1.5 * start), step: 0.05, start });
+  if (isScored) sliders.push({ name: "exponent", label: "length exponent", hint: "more favours long replies in scores", min: Math.min(0, start), max: Math.max(2, 1.5 * start), step: 0.05, start, isKnown: Boolean(known.length_penalty) });
   return sliders;
 }
 
 function makeSlider(view, slider, sliders) {
-  const { name, label, hint, min, max, step, start } = slider;
+  const { name, label, hint, min, max, step, start, isKnown = true } = slider;
   const input = make("input", { type: "range", min, max, step, value: start, "aria-describedby": `hint-${name}`, oninput: () => {
     const value = Number(input.value);
     view.state[name] = Math.abs(value - start) < step / 2 ? null : value;
     slid(view, sliders);
   } });
   const output = make("output", {});
-  const describe = (value) => (value === null ? `${Number(start.toFixed(3))}, as it was` : String(value));
+  const before = isKnown ? `${Number(start.toFixed(3))}, as it was` : "as the scores are";
   const box = make("label", { class: "slider" }, make("span", {}, make("b", {}, label), " ", output), input, make("small", { id: `hint-${name}` }, hint));
-  box.refresh = () => { input.value = view.state[name] ?? start; output.replaceChildren(describe(view.state[name] ?? null)); };
+  box.refresh = () => { input.value = view.state[name] ?? start; output.replaceChildren(String(view.state[name] ?? before)); };
   box.refresh();
   return box;
 }
@@ -186,6 +187,7 @@ function makeItem(view, direction, each, place) {
   const item = make("li", { onclick: () => pinHypothesis(view, direction, place) }, make("span", { class: "place" }, String(place + 1)),
     make("span", { class: "text", dir: "auto" }, shown(each.text)), each.finished === false && make("span", { class: "cut" }, "cut off"),
     score, make("span", { class: "badges" }));
+  item.classList.toggle("scored", hasScore);
   if (hasScore) item.style.setProperty("--likely", Math.exp(each.score - best).toFixed(3));
   return item;
 }
@@ -219,11 +221,11 @@ function makeMatrix(view) {
   const rows = known.regular.map((each, row) => make("tr", {},
     make("th", { scope: "row", title: shown(each.text) }, make("span", { class: "number" }, String(row + 1)), make("span", { class: "name", dir: "auto" }, shown(each.text))),
     view.cells[row] = known.reverse.map((_, column) => makeCell(view, row, column))));
-  parts.caption = make("caption", {});
+  parts.caption = make("p", { class: "hint" });
   parts.grid = make("table", { role: "grid", class: isDense ? "dense" : null, onkeydown: (event) => walk(view, event), onpointerleave: () => select(view, view.pair) },
-    parts.caption, make("thead", {}, make("tr", {}, make("th", { scope: "col" }, make("span", { class: "corner" }, "regular \\ reverse")), heads)), make("tbody", {}, rows));
+    make("thead", {}, make("tr", {}, make("th", { scope: "col" }, make("span", { class: "corner" }, "regular \\ reverse")), heads)), make("tbody", {}, rows));
   parts.pair = make("div", { class: "pair" });
-  return section("matrix", "How alike they are", make("p", { class: "hint" }, "Point at a cell, or walk with the arrow keys, to see what the two have in common."),
+  return section("matrix", "How alike they are", make("p", { class: "hint" }, "Point at a cell, or walk with the arrow keys, to see what the two have in common."), parts.caption,
     make("div", { class: "columns" }, scrollBox(parts.grid, "matrix of similarities"), parts.pair));
 }
 
@@ -243,6 +245,7 @@ function paintMatrix(view) {
   if (!cells.length) return;
   const values = matrix.flat();
   const [low, high] = [Math.min(0, ...values), Math.max(...values)];
+  parts.grid.setAttribute("aria-label", `${known.similarity.name} of every pair`);
   parts.caption.replaceChildren(`${known.similarity.name} of each ${rows} hypothesis with each ${other(rows)} one, at most ${round(high)}; ringed: pairs that strategies choose by`);
   cells.forEach((row, i) => row.forEach((cell, j) => {
     const level = high > low ? (matrix[i][j] - low) / (high - low) : 0;
@@ -321,7 +324,7 @@ function makeTokens(pieces, reach) {
 }
 
 function listShared({ orders }, pieces) {
-  const rows = orders.map(({ n, shared, matches, total }) => make("tr", {}, make("th", { scope: "row" }, `${n}-grams`),
+  const rows = orders.filter(({ total }) => total).map(({ n, shared, matches, total }) => make("tr", {}, make("th", { scope: "row" }, `${n}-grams`),
     make("td", {}, `${matches} of ${total}`), make("td", { class: "text" }, shared.slice(0, 8).map(({ start, count }) =>
       make("span", { class: "gram", dir: "auto" }, joinPieces(pieces.slice(start, start + n)), count > 1 && ` \u00d7${count}`)), shared.length > 8 && "\u2026")));
   return make("table", { class: "grams" }, make("caption", {}, "Shared n-grams, each counted as often as both have it"), rows);
@@ -350,9 +353,10 @@ function makeTrees({ parts, known }) {
   if (!known.regular.length && !known.reverse.length) return null;
   parts.trees = make("div", { class: "drawing" });
   parts.words = make("ul", {});
+  const inWords = make("details", {}, make("summary", {}, "The links in words"), parts.words);
   const least = DIRECTIONS.some((direction) => known[direction].length > SHOWN) ? ` Of each beam the best ${SHOWN}, and those that a strategy chooses.` : "";
   return section("trees", "Where the beams meet", make("p", { class: "hint" }, `Common beginnings grow from the left, common ends from the right; links join what is alike.${least}`),
-    scrollBox(parts.trees, "trees of both beams"), make("details", {}, make("summary", {}, "The links in words"), parts.words));
+    scrollBox(parts.trees, "trees of both beams"), known.regular.length && known.reverse.length ? inWords : null);
 }
 
 function paintTrees(view) {
@@ -363,7 +367,18 @@ function paintTrees(view) {
   parts.trees.replaceChildren(drawTrees({ known, marks, matrix, winners, pairs: all.map(({ pair }) => pair), own: ownPair }));
   const links = pickLinks(matrix, pickShown(known, winners), pairs.map(({ pair }) => pair)).reverse();
   parts.words.replaceChildren(...links.map(({ row, column, value }) => make("li", {}, `${round(value)}: regular ${row + 1}, `, quote(textOf(known, "regular", row)), ` \u2013 reverse ${column + 1}, `, quote(textOf(known, "reverse", column)))));
-  if (isFirst) requestAnimationFrame(() => { box.scrollLeft = (box.scrollWidth - box.clientWidth) / 2; showOverflow(box.getRootNode()); });
+  if (isFirst) requestAnimationFrame(() => {
+    box.scrollLeft = (box.scrollWidth - box.clientWidth) / 2;
+    if (view.pair && view.cells.length) centre(view.cells[view.pair[0]][view.pair[1]]);
+    showOverflow(document);
+  });
+}
+
+// Scrolls a cell to the middle of its box, and the page nowhere.
+function centre(cell) {
+  const box = cell.closest(".scroll");
+  box.scrollLeft = cell.offsetLeft - box.clientWidth / 2;
+  box.scrollTop = cell.offsetTop - box.clientHeight / 2;
 }
 
 function showOverflow(root) {
@@ -373,5 +388,5 @@ function showOverflow(root) {
 function makeNotes({ known }) {
   const notes = (known.notes ?? []).map((note) => make("li", {}, clean(note)));
   const signature = known.signature && make("details", {}, make("summary", {}, "Signature"), make("code", {}, clean(known.signature)));
-  return notes.length || signature ? make("footer", {}, notes.length && make("ul", { class: "notes" }, notes), signature) : null;
+  return notes.length || signature ? make("footer", {}, notes.length > 0 && make("ul", { class: "notes" }, notes), signature) : null;
 }

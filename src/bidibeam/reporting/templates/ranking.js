@@ -75,16 +75,16 @@ function agreementOf(known, direction, how, settings) {
 }
 
 function weigh(known, { options, compares, agreement }, direction, settings) {
-  const agreed = compares && !agreement ? agreementOf(known, direction, options.agreement, settings) : [];
-  const values = agreement ? agreement[direction] : agreed.map((entry) => entry.score);
+  const shared = compares && !agreement ? agreementOf(known, direction, options.agreement, settings) : [];
+  const agreed = agreement?.[direction] ?? shared.map((entry) => [entry.score, entry.partner]);
   const exponent = settings.exponent ?? options.length_exponent;
   const total = (each, place) => {
     const [regular, reverse] = direction === "regular"
       ? [each.log_prob, each.other_log_prob] : [each.other_log_prob, each.log_prob];
     return (options.regular_weight * regular + options.reverse_weight * reverse) * invertGnmt(each.length, exponent)
-      + options.length_weight * each.length + (compares ? options.agreement_weight * values[place] : 0);
+      + options.length_weight * each.length + (compares ? options.agreement_weight * agreed[place][0] : 0);
   };
-  return entriesOf(known, direction, total, agreed.map((entry) => entry.partner));
+  return entriesOf(known, direction, total, agreed.map(([, partner]) => partner));
 }
 
 const findHighest = (row) => (row.length ? row.indexOf(Math.max(...row)) : null);

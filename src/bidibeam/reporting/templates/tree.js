@@ -1,7 +1,7 @@
 // A prefix tree from the left and a suffix tree from the right, which meet in the middle: leaves are hypotheses,
 // and links between them are as strong as the pairs are similar.
 
-const ROW = 26, GAP = 22, MIDDLE = 150, EDGE = 14, RANK = 24, SHOWN = 20, LONGEST = 34;
+const ROW = 26, GAP = 22, MIDDLE = 150, EDGE = 14, RANK = 24, SHOWN = 20, LONGEST = 34, LEAST = 340;
 const FONT = "13px system-ui, sans-serif";
 const SVG_PARTS = ["svg", "g", "path", "text", "circle", "title", "desc", "rect", "line"];
 
@@ -13,7 +13,7 @@ function make(name, attributes = {}, ...children) {
     if (typeof value === "function") element.addEventListener(key.slice(2), value);
     else if (value !== null && value !== undefined && value !== false) element.setAttribute(key, value === true ? "" : value);
   }
-  element.append(...children.flat().filter((child) => child || child === 0));
+  element.append(...children.flat().filter(Boolean));
   return element;
 }
 
@@ -137,7 +137,7 @@ function drawTrees({ known, marks, matrix, winners, pairs, own }) {
   const places = pickShown(known, winners);
   const left = plantTree(known, marks, "regular", places.regular);
   const right = plantTree(known, marks, "reverse", places.reverse);
-  const width = left.extent + right.extent + MIDDLE + 2 * (EDGE + RANK);
+  const width = Math.max(LEAST, left.extent + right.extent + MIDDLE + 2 * (EDGE + RANK));
   const rows = Math.max(left.leaves.length, right.leaves.length, 1);
   const [top, height] = [30, rows * ROW + 40];
   const isMirrored = /^\P{L}*[\p{sc=Arabic}\p{sc=Hebrew}]/u.test(known.regular[0]?.text ?? known.reverse[0]?.text ?? "");
@@ -152,7 +152,7 @@ function drawTrees({ known, marks, matrix, winners, pairs, own }) {
   }
   const links = pickLinks(matrix, places, pairs).map((link) => drawLink(link, ends, at, matrix, own));
   links.sort((a, b) => a.classList.contains("own") - b.classList.contains("own"));
-  const heads = [["regular", at.regular(0), "left to right: prefix tree"], ["reverse", at.reverse(0), "right to left: suffix tree"]]
+  const heads = [["regular", at.regular(0), "common beginnings"], ["reverse", at.reverse(0), "common ends"]]
     .map(([direction, x, text]) => make("text", { class: `head ${direction}`, x, y: 15, "text-anchor": (direction === "regular") !== isMirrored ? "start" : "end" }, text));
   const label = `${places.regular.length} regular hypotheses by their beginnings and ${places.reverse.length} reverse ones by their ends`;
   return make("svg", { class: "tree", width: Math.ceil(width), height, viewBox: `0 0 ${Math.ceil(width)} ${height}`, role: "img", "aria-label": `${label}; links join those that are alike. The same in words is below.` },
