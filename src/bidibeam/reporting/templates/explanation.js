@@ -79,7 +79,7 @@ function paintHead({ parts, known, own, winners, state }) {
   const isMissing = !own && !known.reply;
   parts.reply.classList.toggle("long", text.length > 100);
   parts.reply.replaceChildren(make("span", { dir: "auto" }, isMissing ? "(no reply)" : shown(text)),
-    own?.isChanged ? make("span", { class: "changed" }, "changed") : "");
+    ...own?.isChanged ? [" ", make("span", { class: "changed" }, "changed")] : []);
   const missing = `${known.system} could not choose, since something that it needs is missing.`;
   parts.why.replaceChildren(...own ? [make("b", {}, own.system), ` answers so, since ${clean(own.reason)}`] : known.choices.length && isMissing ? [missing] : []);
   parts.decides.replaceChildren(...tellLength(known, winners, state, own));
@@ -160,7 +160,7 @@ function paintChoices({ parts, known, winners }) {
   parts.choices.replaceChildren(...winners.map((each) => make("tr", { class: each.system === known.system ? "own" : null },
     make("th", { scope: "row" }, each.system, each.system === known.system && make("small", {}, "answers")),
     make("td", { class: "text" }, make("span", { dir: "auto" }, shown(each.text)),
-      each.isChanged && make("span", { class: "changed" }, "changed, was ", quote(shown(each.before.text)))),
+      ...each.isChanged ? [" ", make("span", { class: "changed" }, "changed, was ", quote(shown(each.before.text)))] : []),
     make("td", { class: "since" }, clean(each.reason), each.isKept && make("small", {}, " (the page cannot ask this one again)")))));
 }
 
@@ -248,10 +248,11 @@ function paintMatrix(view) {
   parts.grid.setAttribute("aria-label", `${known.similarity.name} of every pair`);
   parts.caption.replaceChildren(`${known.similarity.name} of each ${rows} hypothesis with each ${other(rows)} one, at most ${round(high)}; ringed: pairs that strategies choose by`);
   cells.forEach((row, i) => row.forEach((cell, j) => {
-    const level = high > low ? (matrix[i][j] - low) / (high - low) : 0;
+    const level = high > low ? Math.round((100 * (matrix[i][j] - low)) / (high - low)) : 0;
     const names = pairs.filter(({ pair }) => pair[0] === i && pair[1] === j).map(({ system }) => system);
-    cell.style.setProperty("--level", `${Math.round(level * 100)}%`);
-    cell.classList.toggle("high", level > 0.55);
+    cell.style.setProperty("--level", `${level}%`);
+    cell.classList.toggle("middle", level >= 49); // where text must turn in the dark, and below in the light
+    cell.classList.toggle("high", level >= 65);
     cell.classList.toggle("ringed", names.length > 0);
     cell.classList.toggle("own", names.includes(known.system));
     cell.setAttribute("aria-label", `regular ${i + 1} with reverse ${j + 1}: ${round(matrix[i][j])}${names.length ? `, chosen by ${names.join(", ")}` : ""}`);
