@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bidibeam.errors import InputError
-from bidibeam.hypotheses import Beams, Direction, Hypothesis, Ranked
+from bidibeam.hypotheses import Beams, Direction, Ranked
 from bidibeam.strategies import STRATEGIES
 from bidibeam.strategies.bidia import name_similarity, similarity_matrix
 from bidibeam.strategies.ranking import check_requirements
@@ -34,11 +34,13 @@ class Choice:
         system: The strategy's name as tables have it, such as "bidia bleu_t".
         ranked: The hypothesis, whose beam it is from, its place there, and what the strategy ranked by.
         reason: A sentence with the numbers that decided.
+        strategy: The strategy itself.
     """
 
     system: str
     ranked: Ranked
     reason: str
+    strategy: Strategy = field(repr=False)
 
     @property
     def text(self) -> str:
@@ -123,34 +125,10 @@ class Explanation:
         return names
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as JSON takes it; ranks are counted from 1."""
-        plain = self.matrix_without_length
-        return {
-            "source": self.source,
-            "reply": self.reply,
-            "system": self.system,
-            "regular": [_hypothesis_dict(each) for each in self.beams.regular],
-            "reverse": [_hypothesis_dict(each) for each in self.beams.reverse],
-            "similarity": {
-                "name": self.similarity_name,
-                "matrix": self.matrix.tolist(),
-                "without_length": None if plain is None else plain.tolist(),
-            },
-            "choices": [
-                {
-                    "system": choice.system,
-                    "text": choice.text,
-                    "direction": choice.ranked.direction.value,
-                    "rank": choice.ranked.place + 1,
-                    "partner": None if choice.ranked.partner is None else choice.ranked.partner + 1,
-                    "score": choice.ranked.score,
-                    "reason": choice.reason,
-                }
-                for choice in self.choices
-            ],
-            "notes": [*self.notes],
-            "signature": self.signature,
-        }
+        """All of it as JSON takes it, which the page shows and ranks by; ranks are counted from 1."""
+        from bidibeam.decoding.documents import make_document  # brings every strategy
+
+        return make_document(self)
 
     def plot(self, path: Path | str | None = None) -> Figure:
         """Draws both beams and the matrix between them, winners marked.
@@ -220,7 +198,7 @@ def explain_beams(
             unable.append(system)
             continue
         if ranking.entries:
-            choices.append(Choice(system, ranking.entries[0], explain_choice(each, beams, ranking)))
+            choices.append(Choice(system, ranking.entries[0], explain_choice(each, beams, ranking), each))
     if unable:
         notes = [*notes, f"Not asked, since something that they need is missing: {', '.join(unable)}."]
     compared: Any = bidia
@@ -233,10 +211,3 @@ def system_of(strategy: Strategy) -> str:
     name = known.get("strategy", type(strategy).__name__)
     is_ours = name in STRATEGIES.names()
     return StrategySettings(name, known, known.get("similarity")).untuned if is_ours else name
-
-
-def _hypothesis_dict(hypothesis: Hypothesis) -> dict[str, Any]:
-    """A hypothesis as n-best files have it."""
-    names = ("text", "tokens", "log_prob", "other_log_prob", "length", "score", "finished")
-    values = {name: getattr(hypothesis, name) for name in names}
-    return {**values, "tokens": [*hypothesis.tokens]}

@@ -211,6 +211,21 @@ def _solve(amounts: Matrix, marks: Marks, tables: Tables, senders: int, receiver
     return total
 
 
+@compile_kernel
+def find_flows(costs: Matrix, supply: Floats, demand: Floats) -> Matrix:
+    """Returns how much an optimal transport sends from where to where, (senders, receivers).
+
+    Demand is as great as supply, and there is some of both.
+    """
+    senders, receivers = costs.shape
+    size = max(senders, receivers)
+    amounts, marks, tables = np.empty((5, size)), np.empty((5, size), np.int64), np.empty((2, size, size))
+    amounts[SUPPLY, :senders], amounts[DEMAND, :receivers] = supply, demand
+    tables[COST, :senders, :receivers] = costs
+    _solve(amounts, marks, tables, senders, receivers)
+    return tables[FLOW, :senders, :receivers].copy()
+
+
 class Workspace(NamedTuple):
     """Two lists of bags, costs between their words, and memory that one pair after the other uses."""
 

@@ -12,6 +12,7 @@ from bidibeam.protocols import ClosestPair
 from bidibeam.scores import FACT, Signed
 from bidibeam.similarities import transport
 from bidibeam.similarities.bleu import MEDIAN, brevity_penalties, check_max_length, find_length
+from bidibeam.similarities.moves import Move, find_moves
 from bidibeam.work import count
 
 if TYPE_CHECKING:
@@ -77,6 +78,10 @@ class Wmd(Signed):
         """Compares each hypothesis with each reference."""
         distances = self.distances(hypotheses, references)
         return transport.to_similarities(distances, self._penalties(hypotheses, references), FORMS[self.form])
+
+    def moves(self, hypothesis: Hypothesis, reference: Hypothesis) -> list[Move]:
+        """Returns which words of a pair become which, the costliest first; see `find_moves`."""
+        return find_moves(*self._bags([hypothesis], [reference]), self.space.words)
 
     def closest(self, hypotheses: Sequence[Hypothesis], references: Sequence[Hypothesis]) -> ClosestPair:
         """Returns the first highest entry of `pairwise`, row by row, bit for bit; neither list is empty."""

@@ -1,0 +1,214 @@
+"""The page's form in a real browser, before a server that answers what each test wants."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from selenium.webdriver.common.keys import Keys
+
+from bidibeam import Beams, Hypothesis, NBest
+from bidibeam.decoding.explaining import explain_beams
+from bidibeam.reporting.page import render_page
+from bidibeam.strategies.settings import StrategySettings
+from tests.end_to_end.browser import PHONE, Browser, open_browser
+
+OFFER = {
+    "models": ["small", "large"],
+    "strategies": ["bidis", "bidia wmd_t either"],
+    "similarities": ["bleu_t", "edit"],
+    "examples": ["how are you?", "<b>no</b>"],
+    "limits": {"beam_size": 50, "max_length": 40, "source_characters": 60},
+    "version": "1.2.3",
+}
+
+
+def document(source: str, *texts: str) -> dict[str, Any]:
+    beam = NBest(tuple(Hypothesis(text, tuple(text.split()), None, 3, None) for text in texts))
+    strategy = StrategySettings.named("bidia bleu_t").build()
+    return explain_beams(Beams("1", source, (), beam, beam), strategy).to_dict()
+
+
+@dataclass
+class Stub:
+    """Answers /api/explain with what it is told to, and remembers what was asked."""
+
+    status: int = 200
+    answer: Any = None
+    key: str = ""
+    asked: list[dict[str, Any]] = field(default_factory=list)
+    address: str = ""
+
+    def reply(self, body: dict[str, Any], authorization: str | None) -> tuple[int, Any]:
+        self.asked.append(body)
+        if self.key and authorization != f"Bearer {self.key}":
+            return 401, {"error": {"message": "The API key is wrong.", "type": "authentication_error"}}
+        return self.status, self.answer or document(
+            body.get("source", "a list"), f"{body.get('source')} too", "no"
+        )
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with open_browser(tmp_path_factory.mktemp("form")) as opened:
+        yield opened
+
+
+@pytest.fixture
+def stub(browser: Browser) -> Iterator[Stub]:
+    stub = Stub()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:  # noqa: N802
+            self.send(200, render_page([], server=OFFER).encode(), "text/html; charset=utf-8")
+
+        def do_POST(self) -> None:  # noqa: N802
+            assert self.path == "/api/explain"
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            status, answer = stub.reply(body, self.headers["Authorization"])
+            self.send(status, json.dumps(answer).encode(), "application/json")
+
+        def send(self, status: int, body: bytes, kind: str) -> None:
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    stub.address = f"http://127.0.0.1:{server.server_port}/"
+    try:
+        yield stub
+    finally:
+        browser.driver.get("about:blank")
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def test_a_source_is_typed_and_sent_by_enter(browser: Browser, stub: Stub) -> None:
+    browser.open(stub.address)
+
+    browser.find("#source").send_keys("hello there", Keys.ENTER)
+    browser.wait_for(".reply", "hello there too")
+
+    assert stub.asked == [{"source": "hello there"}]
+    assert browser.text("#status") == "The reply is: hello there too"
+    assert browser.driver.current_url == f"{stub.address}#source=hello+there"
+    assert browser.text("body > footer") == "bidibeam 1.2.3"
+    errors, requests = browser.logs()
+    assert errors == []
+    assert {request.partition("#")[0].rstrip("/") for request in requests} <= {
+        stub.address.rstrip("/"), f"{stub.address}api/explain", "about:blank", f"{stub.address}favicon.ico",
+    }  # fmt: skip
+
+
+def test_settings_ask_again_and_the_link_brings_all_of_it_back(browser: Browser, stub: Stub) -> None:
+    browser.open(stub.address)
+    browser.run(
+        "document.querySelector('#model').value = 'large'; document.querySelector('#strategy').value = 'bidis'"
+    )
+
+    browser.find(".examples button").click()
+    browser.wait_for(".reply", "how are you? too")
+    browser.find("#beam").send_keys("7", Keys.TAB)
+    browser.wait_for(".reply", "too")
+    browser.run(
+        "const it = document.querySelector('#similarity'); it.value = 'edit'; it.dispatchEvent(new Event('change'))"
+    )
+    browser.wait_for("#status", "The reply is")
+
+    first = {"source": "how are you?", "model": "large", "strategy": "bidis"}
+    assert stub.asked == [first, {**first, "beam_size": 7}, {**first, "beam_size": 7, "similarity": "edit"}]
+    browser.slide(0, 2)
+    address = browser.driver.current_url
+    browser.open(address)
+    browser.wait_for(".reply", "how are you? too")
+    assert stub.asked[-1] == stub.asked[-2]
+    assert browser.find("#source").get_attribute("value") == "how are you?"
+    assert browser.find("#similarity").get_attribute("value") == "edit"
+    assert browser.text(".slider output") == "2"
+
+
+def test_a_list_is_pasted(browser: Browser, stub: Stub) -> None:
+    lists = {"regular": [{"text": "<i>a</i>"}], "reverse": [{"text": "b"}]}
+    browser.open(stub.address)
+    browser.find("#paste summary").click()
+
+    browser.find("#list").send_keys(json.dumps(lists))
+    browser.find("#explain-list").click()
+    browser.wait_for("#status", "The reply is")
+
+    assert stub.asked == [{"list": lists}]
+    browser.find("#list").send_keys(Keys.END, "}")
+    browser.find("#explain-list").click()
+    browser.wait_for("#problem", "The list is no JSON object")
+    assert len(stub.asked) == 1
+
+
+@pytest.mark.parametrize(("status", "answer", "told"), [
+    (400, {"error": {"message": "Unknown <b>strategy</b>."}}, "Unknown <b>strategy</b>."),
+    (429, {"error": {"message": "Too many."}}, "Too many."),
+    (502, "no object", "The server answered with status 502."),
+])  # fmt: skip
+def test_what_the_server_refuses_is_one_sentence(
+    browser: Browser, stub: Stub, status: int, answer: Any, told: str
+) -> None:
+    stub.status, stub.answer = status, answer
+    browser.open(stub.address)
+
+    browser.find("#source").send_keys("hello", Keys.ENTER)
+    browser.wait_for("#problem", ".")
+
+    assert browser.text("#problem") == told
+    assert browser.find("#problem").get_attribute("role") == "alert"
+    assert browser.text("#status") == ""
+    stub.status, stub.answer = 200, None
+    browser.find("#explain").click()
+    browser.wait_for(".reply", "hello too")
+    assert browser.text("#problem") == ""
+
+
+def test_a_key_is_asked_for_sent_and_kept_for_the_session_alone(browser: Browser, stub: Stub) -> None:
+    stub.key = "secret"
+    browser.open(stub.address)
+    assert not browser.find("#key").is_displayed()
+
+    browser.find("#source").send_keys("hello", Keys.ENTER)
+    browser.wait_for("#problem", "The API key is wrong.")
+    browser.find("#key").send_keys("secret", Keys.ENTER)
+    browser.wait_for(".reply", "hello too")
+
+    assert browser.run("return [sessionStorage.length, localStorage.length, document.cookie]") == [1, 0, ""]
+    assert "secret" not in browser.driver.current_url
+    browser.run("sessionStorage.clear()")
+
+
+def test_a_server_that_is_gone_is_told(browser: Browser, stub: Stub) -> None:
+    browser.open(stub.address)
+    browser.run(
+        "document.querySelector('#source').value = 'x'; window.fetch = () => Promise.reject(new TypeError('no'))"
+    )
+
+    browser.find("#explain").click()
+    browser.wait_for("#problem", "The server does not answer. Is it running?")
+
+
+def test_the_form_fits_a_phone_and_examples_are_text(browser: Browser, stub: Stub) -> None:
+    browser.open(stub.address, size=PHONE)
+
+    assert browser.texts(".examples button") == OFFER["examples"]
+    assert browser.run("return document.documentElement.scrollWidth") <= PHONE[0]
+    assert browser.find("#source").get_attribute("maxlength") == "60"
+    assert browser.find("#beam").get_attribute("max") == "50"
