@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 BUNDLED_NAME = "bidibeam"
 """What the small model that comes with the package is called."""
+EXAMPLES = ("i have an exam tomorrow.", "what do you do for fun?", "hi, how are you?")
+"""Sources for it to try."""
 LIMITS = ("body_bytes", "sources", "source_characters", "hypotheses", "beam_size", "max_length")
 
 limits = options.together(
@@ -71,6 +73,9 @@ limits = options.together(
 @options.option("--max-wait-ms", "How long a source waits for others while the server is idle.", float, 2.0)
 @options.option("--queue", "Sources that wait; more are refused with 429.", options.COUNT, 256)
 @options.option("--timeout-s", "How long a request may take, its wait included.", float, 60.0)
+@options.option(
+    "--example examples", "A source that the page offers to try. May be repeated.", "TEXT", multiple=True
+)
 @limits
 @options.option("--log-texts logs_texts", "Let logs hold sources and replies.", bool)
 @options.workers
@@ -99,6 +104,8 @@ def serve(
     named = _name_models(model, models, flags)
     own_limits = Limits(**{name: flags.pop(f"max_{name}") for name in LIMITS})
     vectors = flags.pop("vectors")
+    if BUNDLED_NAME in named and not flags["examples"]:
+        flags["examples"] = EXAMPLES
     settings = ServerSettings(host=host, limits=own_limits, **flags)
     listening = _listen(host, port)
     loaded = {name: load_model(**given) for name, given in named.items()}

@@ -40,7 +40,10 @@ def render_page(
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
-        loader=PackageLoader("bidibeam.reporting"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+        loader=PackageLoader("bidibeam.reporting"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
     )
     script = f'\n(() => {{\n"use strict";\n{read_sources(*COMPONENT_SCRIPTS, "page.js")}}})();\n'
     style = f"\n{read_sources(COMPONENT_STYLE, 'page.css')}"

@@ -18,6 +18,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response, Strea
 from bidibeam._version import __version__
 from bidibeam.decoding.explaining import system_of
 from bidibeam.errors import BidibeamError
+from bidibeam.reporting.page import render_page
 from bidibeam.serving.batching import Batcher, ClosedError, QueueFullError
 from bidibeam.serving.gate import Gate, error_response, json_response
 from bidibeam.serving.openai import (
@@ -42,6 +43,7 @@ from bidibeam.serving.requests import (
 )
 from bidibeam.serving.service import RequestError, Service
 from bidibeam.serving.telemetry import Log, Metrics
+from bidibeam.similarities import SIMILARITIES
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -67,6 +69,8 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
 EVENTS: dict[int | str, dict[str, Any]] = {
     200: {"content": {"text/event-stream": {"schema": {}}, "application/json": {}}}
 }
+OFFERED = ("bidis", "bidia", "bidia either", "loglinear", "mbr", "vbs", "reverse-vbs", "longest")
+"""The systems that the page offers by name; the API takes any."""
 NOT_FRAMED = {"content-security-policy": "frame-ancestors 'none'", "referrer-policy": "no-referrer"}
 LEFT = 499
 """What logs say of a client that left; nobody receives it."""
@@ -204,13 +208,13 @@ def make_api(server: Server) -> APIRouter:
             asked = body.asked(service, limits, replies_only=False)
             _note(request, model=asked.model, sources=1, texts={"source": [body.source]})
             work = await server.prepare(service.explain, asked)
-            (explanation,) = await server.perform(request, work, [body.source])
+            (document,) = await server.perform(request, work, [body.source])
         else:
             lists = read_lists([body.list or {}], limits, "list")
             _note(request, lists=1)
             work = await server.prepare(service.explain_lists, body.choosing(), lists)
-            (explanation,) = await server.perform(request, work, lists)
-        return json_response(await run_in_threadpool(explanation.to_dict))
+            (document,) = await server.perform(request, work, lists)
+        return json_response(document)
 
     @router.post("/rank", response_model=Replies, response_model_exclude_none=True)
     async def rank(request: Request, body: RankRequest) -> Any:
@@ -275,6 +279,12 @@ def make_openai_api(server: Server) -> APIRouter:
 def make_operations(server: Server) -> APIRouter:
     """Returns the page, and what operators ask."""
     router, batcher = APIRouter(tags=["operations"]), server.batcher
+    whole_page = render_page([], server=describe_server(server))
+
+    @router.get("/", include_in_schema=False)
+    async def page() -> Response:
+        """Shows the page; it holds nothing of the models but their names."""
+        return HTMLResponse(whole_page, headers=NOT_FRAMED)
 
     @router.get("/docs", include_in_schema=False)
     async def docs(request: Request) -> Response:
@@ -303,6 +313,23 @@ def make_operations(server: Server) -> APIRouter:
         return Response(server.metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
     return router
+
+
+def describe_server(server: Server) -> dict[str, Any]:
+    """Returns what the page offers."""
+    limits = server.settings.limits
+    return {
+        "models": [*server.service.models],
+        "strategies": [*OFFERED],
+        "similarities": SIMILARITIES.names(),
+        "examples": [*server.settings.examples],
+        "limits": {
+            "beam_size": limits.beam_size,
+            "max_length": limits.max_length,
+            "source_characters": limits.source_characters,
+        },
+        "version": __version__,
+    }
 
 
 def _note(request: Request, **facts: Any) -> None:

@@ -6,16 +6,22 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from bidibeam.api.decoders import default_search, load_decoder
+from bidibeam.api.decoders import choose_default, default_search, load_decoder
 from bidibeam.api.tuned import TunedSettings
 from bidibeam.decoding.decoder import Answer, Decoder, Ranker
-from bidibeam.decoding.explaining import Explanation, explain_beams
+from bidibeam.decoding.explaining import explain_beams
 from bidibeam.errors import BidibeamError
 from bidibeam.hypotheses import Beams, Direction
 from bidibeam.serving.batching import Work
 from bidibeam.similarities.word_vectors import WordVectors
 from bidibeam.strategies.ranking import check_requirements, warm_up
-from bidibeam.strategies.settings import DEFAULT_SYSTEM, StrategySettings, default_for_lists
+from bidibeam.strategies.settings import (
+    DEFAULT_SYSTEM,
+    FOR_ANY_LISTS,
+    FOR_LISTS,
+    StrategySettings,
+    default_for_lists,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -139,9 +145,9 @@ class Service:
         return Work(("decode", asked), run)
 
     def explain(self, asked: Asked) -> Work:
-        """Returns the work of explaining sources: each becomes an `Explanation`."""
-        decoder = self.decoder(replace(asked, replies_only=False))
-        return Work(("explain", asked), lambda sources: [*map(decoder.explain, sources)])
+        """Returns the work of explaining sources: each becomes an explanation's document."""
+        decoder = self.decoder(asked)
+        return Work(("explain", asked), lambda sources: [decoder.explain(each).to_dict() for each in sources])
 
     def rank(self, choosing: Choosing, lists: Sequence[Beams]) -> Work:
         """Returns the work of ranking n-best lists: each becomes an `Answer`."""
@@ -149,12 +155,12 @@ class Service:
         return Work(("rank", known), Ranker(strategy, self._workers).answers)
 
     def explain_lists(self, choosing: Choosing, lists: Sequence[Beams]) -> Work:
-        """Returns the work of explaining n-best lists: each becomes an `Explanation`."""
-        strategy, known = self.strategy_for(choosing, lists)
+        """Returns the work of explaining n-best lists: each becomes an explanation's document."""
+        strategy, known = self.strategy_for(choosing, lists, FOR_ANY_LISTS)
         signature = str(strategy.signature)
 
-        def run(lists: Sequence[Beams]) -> list[Explanation]:
-            return [explain_beams(each, strategy, signature=signature) for each in lists]
+        def run(lists: Sequence[Beams]) -> list[dict[str, Any]]:
+            return [explain_beams(each, strategy, signature=signature).to_dict() for each in lists]
 
         return Work(("explain lists", known), run)
 
@@ -176,13 +182,16 @@ class Service:
     def _load_decoder(self, asked: Asked) -> Decoder:
         model = self.models[asked.model]
         tuned = TunedSettings.known_for(model)
+        search = default_search(model, tuned, **dict(asked.search))
         settings = asked.choosing.settings()
-        if settings is not None and settings.uses_vectors:
+        if settings is None:
+            settings, _ = choose_default(model, tuned or TunedSettings.find(model), search)
+        if settings.uses_vectors:  # which all decoders of a model share
             settings = settings.override(similarity_options={"space": self._space(asked.model)})
         decoder = load_decoder(
             model,
             settings,
-            settings=default_search(model, tuned, **dict(asked.search)),
+            settings=search,
             batch_size=self._max_batch,
             workers=self._workers,
             replies_only=asked.replies_only,
@@ -193,9 +202,13 @@ class Service:
         warm_up(decoder.ranker.strategy)
         return decoder
 
-    def strategy_for(self, choosing: Choosing, lists: Sequence[Beams]) -> tuple[Strategy, Choosing]:
+    def strategy_for(
+        self, choosing: Choosing, lists: Sequence[Beams], defaults: Sequence[str] = FOR_LISTS
+    ) -> tuple[Strategy, Choosing]:
         """Returns what ranks lists, which must hold what it needs, and the choosing that names it."""
-        known = choosing if choosing.settings() else replace(choosing, strategy=default_for_lists(lists))
+        known = choosing
+        if choosing.settings() is None:
+            known = replace(choosing, strategy=default_for_lists(lists, defaults))
         strategy: Strategy = self._strategy(known)
         for beams in lists:
             check_requirements(beams, strategy.requirements, known.strategy or "bidia")

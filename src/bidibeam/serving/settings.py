@@ -51,6 +51,7 @@ class ServerSettings:
         queue: The most sources that wait; further requests are refused with 429.
         timeout_s: How long a request may take, its time in the queue included.
         logs_texts: Whether logs hold sources and replies.
+        examples: Sources that the page offers to try.
         limits: The most that one request may ask for.
     """
 
@@ -63,6 +64,7 @@ class ServerSettings:
     queue: int = 256
     timeout_s: float = 60.0
     logs_texts: bool = False
+    examples: tuple[str, ...] = ()
     limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cached_property, lru_cache
 from itertools import accumulate, chain, count
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
@@ -273,7 +273,7 @@ def brevity_penalties(lengths: Numbers, max_length: int) -> Floats:
     return _penalties_by_length(max_length)[np.minimum(lengths, max_length)]
 
 
-@cache
+@lru_cache(maxsize=32)  # a server is asked for any T
 def _penalties_by_length(max_length: int) -> Floats:
     """BP_T of 0 tokens to T."""
     with np.errstate(divide="ignore"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,10 @@ OPTION_WORDS = {
 """Words of a system's name, and the options whose values they are."""
 DEFAULT_SYSTEM = "bidis lambda=1"
 """The default system, by both directions; it stays unless tuning finds a clearly better one."""
+FOR_LISTS = ("bidis", "bidia")
+"""Who ranks lists where nobody says, the first that has all it needs."""
+FOR_ANY_LISTS = ("bidis", "bidia", "vbs", "mbr mean", "reverse-vbs")
+"""Likewise, for lists of one beam or of texts alone too."""
 TUNED = "tuned"
 TUNED_VBS = "vbs-tuned"
 """The most likely hypothesis with its length settings tuned: what a gain must be a gain over."""
@@ -285,15 +290,20 @@ def requirements_of(name: str) -> Requirements:
     return settings.requirements
 
 
-def default_for_lists(lists: Iterable[Beams]) -> str:
-    """Returns who answers if nobody says: bidis if both directions scored every hypothesis, or else bidia."""
-    needed = requirements_of("bidis")
-    try:
-        for beams in lists:
-            check_requirements(beams, needed, "bidis")
-    except InputError:
-        return "bidia"
-    return "bidis"
+def default_for_lists(lists: Iterable[Beams], names: Sequence[str] = FOR_LISTS) -> str:
+    """Returns who answers if nobody says: the first of the names that has all it needs, or else bidia.
+
+    By default that is bidis where both directions scored every hypothesis. Lists of one beam, or of texts
+    alone, can be explained by one of `FOR_ANY_LISTS`.
+    """
+    known = [*lists]
+    for name in names:
+        with suppress(InputError):
+            needed = requirements_of(name)
+            for beams in known:
+                check_requirements(beams, needed, name)
+            return name
+    return "bidia"
 
 
 def check_systems(names: Sequence[str]) -> None:
