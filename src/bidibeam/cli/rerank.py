@@ -66,7 +66,7 @@ def rerank(
         recommended = None if tuned is None else tuned.recommended
         if recommended is None:
             lists = list(track(reader, None, "reading", lines=reader.first_file))
-        name = recommended or _default_strategy(lists or ())
+        name = recommended or default_strategy(lists or ())
         why = "recommended by tuned.json" if recommended else "the default for such lists"
         told, settings = f"Strategy: {name} ({why})", StrategySettings.named(name)
     settings, used = (settings, None) if tuned is None else tuned.apply(settings)
@@ -96,7 +96,7 @@ def rerank(
     )
 
 
-def _default_strategy(lists: Iterable[Beams]) -> str:
+def default_strategy(lists: Iterable[Beams]) -> str:
     """Who answers if nobody says: bidis, if both directions scored every hypothesis, or else bidia."""
     from bidibeam.strategies.bidis import BidiS
 
