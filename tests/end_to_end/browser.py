@@ -58,11 +58,11 @@ class Browser:
 
     def command(self, name: str, **arguments: Any) -> Any:
         """What a command of the DevTools protocol answers."""
-        return self.driver.execute_cdp_cmd(name, arguments)  # type: ignore[no-untyped-call]
+        return self.driver.execute_cdp_cmd(name, arguments)
 
     def run(self, script: str, *arguments: Any) -> Any:
         """What a function's body returns in the page."""
-        return self.driver.execute_script(script, *arguments)  # type: ignore[no-untyped-call]
+        return self.driver.execute_script(script, *arguments)
 
     def find(self, selector: str) -> WebElement:
         """The first element of a selector."""
@@ -80,6 +80,18 @@ class Browser:
         """What a person reads in each element of a selector."""
         return [" ".join(each.text.split()) for each in self.find_all(selector)]
 
+    def choose(self, selector: str, value: str) -> None:
+        """Chooses an option of a select, as a person would."""
+        self.run(
+            "arguments[0].value = arguments[1]; arguments[0].dispatchEvent(new Event('change'));",
+            self.find(selector),
+            value,
+        )
+
+    def label(self, selector: str) -> str:
+        """What a screen reader calls an element."""
+        return self.find(selector).get_attribute("aria-label") or ""
+
     def hover(self, selector: str) -> None:
         """Moves the pointer over an element."""
         element = self.find(selector)
@@ -93,9 +105,9 @@ class Browser:
     def slide(self, number: int, value: float) -> None:
         """Moves a slider, as a person would with the pointer."""
         self.run(
-            "const [sliders, number, value] = [document.querySelectorAll('.slider input'), ...arguments];"
-            "sliders[number].value = value; sliders[number].dispatchEvent(new Event('input', {bubbles: true}));",
-            number,
+            "const [slider, value] = arguments; slider.value = value;"
+            "slider.dispatchEvent(new Event('input', {bubbles: true}));",
+            self.find_all(".slider input")[number],
             value,
         )
 

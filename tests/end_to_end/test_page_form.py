@@ -7,7 +7,6 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -65,10 +64,10 @@ def stub(browser: Browser) -> Iterator[Stub]:
     stub = Stub()
 
     class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:  # noqa: N802
+        def do_GET(self) -> None:
             self.send(200, render_page([], server=OFFER).encode(), "text/html; charset=utf-8")
 
-        def do_POST(self) -> None:  # noqa: N802
+        def do_POST(self) -> None:
             assert self.path == "/api/explain"
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             status, answer = stub.reply(body, self.headers["Authorization"])
@@ -116,17 +115,14 @@ def test_a_source_is_typed_and_sent_by_enter(browser: Browser, stub: Stub) -> No
 
 def test_settings_ask_again_and_the_link_brings_all_of_it_back(browser: Browser, stub: Stub) -> None:
     browser.open(stub.address)
-    browser.run(
-        "document.querySelector('#model').value = 'large'; document.querySelector('#strategy').value = 'bidis'"
-    )
+    browser.choose("#model", "large")
+    browser.choose("#strategy", "bidis")
 
     browser.find(".examples button").click()
     browser.wait_for(".reply", "how are you? too")
     browser.find("#beam").send_keys("7", Keys.TAB)
     browser.wait_for(".reply", "too")
-    browser.run(
-        "const it = document.querySelector('#similarity'); it.value = 'edit'; it.dispatchEvent(new Event('change'))"
-    )
+    browser.choose("#similarity", "edit")
     browser.wait_for("#status", "The reply is")
 
     first = {"source": "how are you?", "model": "large", "strategy": "bidis"}
@@ -197,9 +193,8 @@ def test_a_key_is_asked_for_sent_and_kept_for_the_session_alone(browser: Browser
 
 def test_a_server_that_is_gone_is_told(browser: Browser, stub: Stub) -> None:
     browser.open(stub.address)
-    browser.run(
-        "document.querySelector('#source').value = 'x'; window.fetch = () => Promise.reject(new TypeError('no'))"
-    )
+    browser.run("window.fetch = () => Promise.reject(new TypeError('no'))")
+    browser.find("#source").send_keys("hello")
 
     browser.find("#explain").click()
     browser.wait_for("#problem", "The server does not answer. Is it running?")

@@ -29,6 +29,7 @@ COMMANDS = {
     "tune": "Find out on the validation split which strategy serves a model best.",
     "decode": "Answer one source per line; write one reply per line.",
     "chat": "Talk to a model.",
+    "explain": "Show both beams of a source and why a reply won, as a page.",
     "serve": "Answer over HTTP, by a page and by OpenAI's API.",
     "rerank": "Choose again among hypotheses from anywhere; no model needed.",
     "convert": "Read and write n-best lists as other tools do.",

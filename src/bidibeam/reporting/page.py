@@ -32,9 +32,9 @@ def render_page(
 
     Args:
         explanations: Documents of `Explanation.to_dict`.
-        server: What a server offers: "models", "strategies", "similarities" and "examples", lists of names and
-            of sources, "limits" with "beam_size" and "source_characters", and "version". The page then has a
-            form that posts to its api/explain.
+        server: What a server offers: "models", "strategies" and "similarities", lists of names, "examples",
+            a list of sources, "limits" with "beam_size" and "source_characters", and "version". The page then
+            has a form that posts to api/explain.
         title: The title of the document.
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined
