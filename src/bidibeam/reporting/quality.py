@@ -35,8 +35,10 @@ from bidibeam.reporting.numbers import (
 )
 from bidibeam.reporting.paper import BEAM_SIZES, NAMES, PaperCorpus
 from bidibeam.reporting.plots import (
+    WIDTH,
     Look,
     Series,
+    add_legend,
     assign_looks,
     draw_ranked,
     draw_series,
@@ -50,7 +52,7 @@ if TYPE_CHECKING:
 
 MAX_SERIES = 8
 """With more series than this, BidiA's variants have a panel of their own."""
-HEIGHTS = (3.4, 2.9, 2.3)
+HEIGHTS = (2.6, 2.4, 2.2)
 """Inches of the panels: all systems, BidiA's variants, the oracle."""
 PAPER_STYLE: dict[str, Any] = {
     "linestyle": "none",
@@ -197,7 +199,7 @@ def draw_quality(
     """Draws a metric against N_B, panels below each other; the paper's numbers are white markers."""
     panels = split_panels(series)
     heights = [panel.height for panel in panels]
-    figure = new_figure(8.0, sum(heights) + 0.3)
+    figure = new_figure(WIDTH, sum(heights) + 0.3)
     grid = figure.subplots(len(panels), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
     sizes = {size for one in series for size in one.sizes}
     for axes, panel in zip(grid, panels, strict=True):
@@ -222,7 +224,7 @@ def draw_quality(
     for axes in grid:
         axes.tick_params(labelbottom=True)
         axes.set_ylabel(label_axis(metric))
-        axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), handlelength=3.2, labelspacing=0.6)
+        add_legend(axes, *axes.get_legend_handles_labels())
     return figure
 
 
@@ -282,7 +284,7 @@ def _make_oracle_table(results: Results) -> Table:
 
 def draw_headroom(series: Sequence[Series], looks: Mapping[str, Look], *, baseline: str) -> Figure:
     """Draws shares, of 1, of the way from a baseline to the oracle."""
-    figure = new_figure(8.0, 4.0)
+    figure = new_figure(WIDTH, 2.9)
     axes = figure.subplots()
     visible = []
     for one in series:
@@ -297,5 +299,5 @@ def draw_headroom(series: Sequence[Series], looks: Mapping[str, Look], *, baseli
         axes.axhline(level, color="black", linewidth=1, linestyle=(0, (1, 2)), zorder=1)
     axes.set_ylabel(f"headroom captured (%)\n0 = {baseline}, 100 = oracle")
     if visible:
-        figure.legend(loc="outside right center", handlelength=3.2, labelspacing=0.7)
+        add_legend(figure, *axes.get_legend_handles_labels())
     return figure
