@@ -8,6 +8,7 @@ from functools import partial
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from bidibeam.evaluation.systems import BASE
 from bidibeam.figures import BLUE, SMALL, VERMILLION, new_figure
 from bidibeam.metrics import DEFAULT_METRIC
 from bidibeam.reporting.blocks import Block, Cell, Picture, Section, make_table, number_columns, text_columns
@@ -19,6 +20,7 @@ from bidibeam.reporting.numbers import (
     format_metric,
     format_percent,
     format_signed,
+    is_tiny,
     label_metric,
     to_number,
 )
@@ -198,11 +200,7 @@ def diversity(results: Results) -> Section | None:
     lower = (
         [f"{label_metric(metric)} is better where it is lower."] if results.is_lower_better(metric) else []
     )
-    notes = [
-        *results.means_note,
-        *lower,
-        "distinct-n is the number of different n-grams over the number of words.",
-    ]
+    notes = [*results.means_note, *lower]
     head_notes = {
         AT_ITS_LENGTH: f"{AT_ITS_LENGTH} has the word reward that brings it nearest the system's.",
         on_same: "The last columns are means over random replies of as many words as the tersest system's.",
@@ -287,9 +285,11 @@ def cost(results: Results) -> Section | None:
         f"{label} {format_value(about[name])}" for name, label in labels.items() if about.get(name)
     )
     at = ", ".join(f"{name} = {format_value(about[name])}" for name in ("N_B", "T", "V") if about.get(name))
+    base_ms = next((to_number(row.get("ms_a_source")) for row in costs if row["strategy"] == BASE), None)
+    has_ratio = base_ms is None or not is_tiny("ms", base_ms)
     rows = []
     for row in costs:
-        times = [format_fixed(row.get(name), 2) for name in TIMES]
+        times = [format_fixed(row.get(name) if name != "ratio" or has_ratio else None, 2) for name in TIMES]
         work = [to_number(row.get(name)) for name in WORK]
         digits = [0 if one is None or one >= 100 or one.is_integer() else 1 for one in work]
         rows.append([row["strategy"], *times, *map(format_fixed, work, digits)])

@@ -22,6 +22,7 @@ from bidibeam.reporting.blocks import (
     number_columns,
     text_columns,
 )
+from bidibeam.reporting.headroom import explain_headroom, format_headroom, has_headroom, headroom_interval
 from bidibeam.reporting.numbers import (
     PERCENTAGES,
     TWO,
@@ -241,7 +242,9 @@ def headroom(results: Results) -> Section | None:
     series = []
     for name in names:
         values = {int(size): to_number(shares[size].get(name)) for size in sizes}
-        points = {size: value for size, value in values.items() if value is not None}
+        points = {
+            size: value for size, value in values.items() if value is not None and has_headroom(results, size)
+        }
         if points:
             series.append(Series(name, [*points], [*points.values()]))
     if series:
@@ -250,6 +253,7 @@ def headroom(results: Results) -> Section | None:
         caption = f"Headroom captured{over}: 0 is {baseline}, 100 % the oracle at the same N_B."
         if any(100 * value < LOWEST for one in series for value in one.values):
             caption += f" What lies below {LOWEST:.0f} % is not drawn; the table has it."
+        caption = " ".join([caption, *explain_headroom(results, map(int, sizes))])
         draw = partial(draw_headroom, series, assign_looks(results.names), baseline=baseline)
         if len(sizes) > 1:  # of one N_B, the scores say the same
             blocks.append(Picture("headroom", caption, draw))
@@ -257,8 +261,8 @@ def headroom(results: Results) -> Section | None:
             results,
             "headroom captured",
             (names, sizes),
-            lambda name, size: format_percent(shares[size].get(name)),
-            lambda name, size: format_interval(results.headroom_interval(name, size), format_percent),
+            lambda name, size: format_headroom(results, name, int(size), shares[size].get(name)),
+            lambda name, size: format_interval(headroom_interval(results, name, int(size)), format_percent),
         )
     title = "VBS, Best Hypothesis and the headroom between"
     return Section("headroom", title, blocks) if blocks else None
