@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import partial
+from textwrap import fill
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from bidibeam.evaluation.systems import BASE
 from bidibeam.figures import BLUE, SMALL, VERMILLION, new_figure
 from bidibeam.metrics import DEFAULT_METRIC
 from bidibeam.reporting.blocks import Block, Cell, Picture, Section, make_table, number_columns, text_columns
@@ -18,11 +20,12 @@ from bidibeam.reporting.numbers import (
     format_metric,
     format_percent,
     format_signed,
+    is_tiny,
     label_metric,
     to_number,
 )
 from bidibeam.reporting.paper import COMPLEXITY, FOOTNOTE, RANKED
-from bidibeam.reporting.plots import Look, assign_looks
+from bidibeam.reporting.plots import WIDTH, Look, add_legend, assign_looks
 from bidibeam.reporting.quality import label_axis
 from bidibeam.reporting.results import NO_SIZE, Results
 from bidibeam.reporting.scores import compare_matched
@@ -36,7 +39,7 @@ AT_ITS_LENGTH = "VBS at its length ratio"
 ENDS = {"left": BLUE, "right": VERMILLION}
 """The ends that positions are counted from, with their colours."""
 FREQUENT = 1000
-WORDS_IN_TABLE, WORDS_IN_PANEL, LETTERS = 8, 4, 10
+WORDS_IN_TABLE, WORDS_IN_PANEL, LETTERS, PANEL_LETTERS = 8, 4, 10, 18
 WORK = {
     "projected_rows": "rows projected",
     "compared_pairs": "pairs compared",
@@ -128,8 +131,8 @@ def draw_ranks(
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    figure = new_figure(min(8.0, 2.4 * len(systems) + 0.8), 2.9)
-    panels = figure.subplots(1, len(systems), sharey=True, squeeze=False)[0]
+    figure = new_figure(WIDTH, 1.5 * len(systems) + 0.5)
+    panels = figure.subplots(len(systems), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
     for axes, (name, (chosen, tied)) in zip(panels, systems.items(), strict=True):
         count = len(chosen)
         heights = [100 * share for share in chosen]
@@ -142,9 +145,9 @@ def draw_ranks(
         step = max(1, round(count / 25)) * 5 if count > 5 else 1  # the first place and about five others
         axes.set_xticks([1, *range(step if step > 1 else 2, count + 1, step)])
     figure.supxlabel("place in the regular beam (1 = most likely)", fontsize=10)
-    panels[0].set_ylabel("sources (%)")
+    figure.supylabel("sources (%)", fontsize=10)
     bars, outline = Patch(color="#9a9a9a"), Line2D([], [], color="black", linewidth=1.2)
-    figure.legend([bars, outline], ["the reply", "ties shared equally"], loc="outside upper right", ncols=2)
+    add_legend(figure, [bars, outline], ["the reply", "ties shared equally"])
     return figure
 
 
@@ -197,11 +200,7 @@ def diversity(results: Results) -> Section | None:
     lower = (
         [f"{label_metric(metric)} is better where it is lower."] if results.is_lower_better(metric) else []
     )
-    notes = [
-        *results.means_note,
-        *lower,
-        "distinct-n is the number of different n-grams over the number of words.",
-    ]
+    notes = [*results.means_note, *lower]
     head_notes = {
         AT_ITS_LENGTH: f"{AT_ITS_LENGTH} has the word reward that brings it nearest the system's.",
         on_same: "The last columns are means over random replies of as many words as the tersest system's.",
@@ -242,34 +241,34 @@ def positions(results: Results) -> Section | None:
 
 
 def draw_positions(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> Figure:
-    """Draws counts by rank on a logarithmic scale: a row of panels per end, a column per position."""
+    """Draws counts by rank on a logarithmic scale: a column of panels per end, a row per position."""
     from matplotlib.ticker import FuncFormatter, NullLocator
 
     by_end = {end: [one for of, one in rows if of == end] for end in dict(rows)}
-    figure = new_figure(8.0, 2.35 * len(by_end) + 0.4)
-    columns = max(map(len, by_end.values()))
-    grid = figure.subplots(len(by_end), columns, sharex=True, sharey=True, squeeze=False)
-    for axes_row, (end, row) in zip(grid, by_end.items(), strict=True):
-        for axes, one in zip(axes_row, row, strict=False):
+    positions = max(map(len, by_end.values()))
+    figure = new_figure(WIDTH, 1.9 * positions + 0.4)
+    grid = figure.subplots(positions, len(by_end), sharex=True, sharey=True, squeeze=False)
+    for axes_column, (end, column) in zip(grid.T, by_end.items(), strict=True):
+        for axes, one in zip(axes_column, column, strict=False):
             edges = [rank + 0.5 for rank in range(len(one["counts"]) + 1)]
             axes.stairs(one["counts"], edges, fill=True, color=ENDS[end], alpha=0.75)
-            axes.set_title(f"position {one['position']} from the {end}")
+            axes.set_title(f"{one['position']} from the {end}")
             axes.axhline(FREQUENT, color="black", linewidth=1, linestyle=(0, (1, 2)))
             axes.grid(visible=False, axis="x")
             printable = ("".join(filter(str.isprintable, word)) for word in one["words"][:WORDS_IN_PANEL])
             named = " ".join(
                 word if len(word) <= LETTERS else f"{word[: LETTERS - 1]}…" for word in printable
             )
-            for height, text in ((0.97, f"{one['above_1000']:,} above {FREQUENT:,}"), (0.86, named)):
-                axes.text(0.97, height, text, transform=axes.transAxes, ha="right", va="top", fontsize=SMALL)
-        axes_row[0].set_ylabel("count")
+            note = f"{one['above_1000']:,} above {FREQUENT:,}\n{fill(named, PANEL_LETTERS)}"
+            axes.text(0.98, 0.98, note, transform=axes.transAxes, ha="right", va="top", fontsize=SMALL)
+    figure.supylabel("count", fontsize=10)
     first = grid[0][0]
     first.set_yscale("log")
     first.yaxis.set_minor_locator(NullLocator())
     first.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     counts = [count for _, one in rows for count in one["counts"] if count > 0]
     bottom = 10.0 ** math.floor(math.log10(min(counts, default=1)))
-    first.set_ylim(min(bottom, FREQUENT / 10), max(counts, default=FREQUENT) * 8)  # room for the notes
+    first.set_ylim(min(bottom, FREQUENT / 10), max(counts, default=FREQUENT) * 60)  # room for the notes
     first.set_xticks([1, *range(10, max(len(one["counts"]) for _, one in rows) + 1, 10)])
     figure.supxlabel("rank of the word at its position", fontsize=10)
     return figure
@@ -286,9 +285,11 @@ def cost(results: Results) -> Section | None:
         f"{label} {format_value(about[name])}" for name, label in labels.items() if about.get(name)
     )
     at = ", ".join(f"{name} = {format_value(about[name])}" for name in ("N_B", "T", "V") if about.get(name))
+    base_ms = next((to_number(row.get("ms_a_source")) for row in costs if row["strategy"] == BASE), None)
+    has_ratio = base_ms is None or not is_tiny("ms", base_ms)
     rows = []
     for row in costs:
-        times = [format_fixed(row.get(name), 2) for name in TIMES]
+        times = [format_fixed(row.get(name) if name != "ratio" or has_ratio else None, 2) for name in TIMES]
         work = [to_number(row.get(name)) for name in WORK]
         digits = [0 if one is None or one >= 100 or one.is_integer() else 1 for one in work]
         rows.append([row["strategy"], *times, *map(format_fixed, work, digits)])
@@ -358,7 +359,8 @@ def sensitivity(results: Results) -> Section | None:
         )
         blocks.append(Picture("penalty", caption, partial(draw_penalty, lengths, levels, looks, metric)))
     if groups:
-        caption = f"{label_metric(metric)} by the other options{at}, on a scale that does not begin at 0."
+        what = f"{label_metric(metric)} by the other options{at}"
+        caption = f"{what}, on a scale that does not begin at 0; filled: the default."
         blocks.append(Picture("options", caption, partial(draw_options, groups, looks, metric)))
     scores = number_columns(*map(label_metric, metrics))
     columns = [*text_columns("system", "option", "value"), *scores]
@@ -373,9 +375,9 @@ def draw_penalty(
     ticks = sorted({trial.value for line in trials.values() for trial in line}, key=_value_order)
     gap = len(ticks) // MANY_VALUES
     xs = {value: index + gap * _is_word(value) for index, value in enumerate(ticks)}
-    figure = new_figure(8.0, 3.5)
-    left, right = figure.subplots(1, 2, gridspec_kw={"wspace": 0.08})
-    for axes, measure in ((left, "score"), (right, "length_ratio")):
+    figure = new_figure(WIDTH, 5.6)
+    upper, lower = figure.subplots(2, 1, sharex=True)
+    for axes, measure in ((upper, "score"), (lower, "length_ratio")):
         for name, line in trials.items():
             known = [trial for trial in line if getattr(trial, measure) is not None]
             known.sort(key=lambda trial: xs[trial.value])
@@ -392,11 +394,12 @@ def draw_penalty(
                 axes.axhline(level, linewidth=1.2, label=f" {name}", zorder=1, **style)
         axes.plot([], [], label=" default", **RING)
         axes.set_xticks([*xs.values()], [*xs])
-        axes.set_xlabel("T (tokens)")
+        axes.tick_params(labelbottom=True)
         axes.set_ylim(0, axes.get_ylim()[1] * 1.05)
-    left.set_ylabel(label_axis(metric))
-    right.set_ylabel("length ratio (replies / references)")
-    figure.legend(*left.get_legend_handles_labels(), loc="outside upper center", ncols=5)
+    lower.set_xlabel("T (tokens)")
+    upper.set_ylabel(label_axis(metric))
+    lower.set_ylabel("length ratio (replies / references)")
+    add_legend(figure, *upper.get_legend_handles_labels())
     return figure
 
 
@@ -411,7 +414,7 @@ def draw_options(groups: Mapping[str, Trials], looks: Mapping[str, Look], metric
         ys |= {(option, value): height + row for row, value in enumerate(values)}
         height += len(values) + GAP
     bottom = max(ys.values())
-    figure = new_figure(8.0, ROW * (bottom + 1) + 1.1)
+    figure = new_figure(WIDTH, ROW * (bottom + 1) + 0.9)
     axes = figure.subplots()
     labelled: set[str] = set()
     for option, systems in groups.items():
@@ -426,9 +429,9 @@ def draw_options(groups: Mapping[str, Trials], looks: Mapping[str, Look], metric
                 axes.plot([trial.score], [ys[option, trial.value]], **style)
     axes.set_yticks([*ys.values()], [f"{option} = {value}" for option, value in ys])
     axes.set_ylim(bottom + 0.7, -0.7)
-    axes.set_xlabel(f"{label_axis(metric)}; filled: the default")
+    axes.set_xlabel(label_axis(metric))
     if labelled:
-        figure.legend(loc="outside upper center", ncols=4)
+        add_legend(figure, *axes.get_legend_handles_labels())
     return figure
 
 

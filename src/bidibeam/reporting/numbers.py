@@ -33,6 +33,10 @@ SHORT_LABELS = {
 """Those that are shorter where a table must fit into 80 columns."""
 PERCENTAGES = ("bleu", "sentence_bleu", "chrf", "exact_match", "ser")
 """Metrics whose axis says that they reach from 0 to 100."""
+SCALES = {**dict.fromkeys(METRICS.names(), 100.0), "distinct-1": 1.0, "distinct-2": 1.0, "length_ratio": 1.0}
+"""How far our metrics reach; a user's, and milliseconds per source, count as what reaches to 1."""
+TINY_SHARE = 0.001
+"""A base of a ratio must be at least this part of its scale: +4,856 % over nearly nothing says nothing."""
 LEAST_P = 0.001
 TWO = 2
 """Two seeds are too few for a standard deviation: both values are shown."""
@@ -104,6 +108,16 @@ def format_percent(value: Any, digits: int = 0) -> str:
     """Formats a share of 1 in per cent."""
     number = to_number(value)
     return NOTHING if number is None else f"{format_fixed(100 * number, digits)} %"
+
+
+def least_base(name: str) -> float:
+    """Returns the smallest value, or difference, of a metric that anything may be shown as a ratio of."""
+    return TINY_SHARE * SCALES.get(name, 1.0)
+
+
+def is_tiny(name: str, base: float) -> bool:
+    """Whether a value or a difference of a metric is too small to be the base of a ratio or a percentage."""
+    return abs(base) < least_base(name)
 
 
 def format_p(value: Any) -> str:

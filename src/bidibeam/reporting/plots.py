@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
-from itertools import product
+from itertools import accumulate, product
+from math import log
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from bidibeam.figures import (
@@ -27,12 +29,25 @@ from bidibeam.files import replacing
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 MISSING = "No plot was drawn: matplotlib is not installed. pip install 'bidibeam[plots]' brings it."
 
 PANELS_PER_ROW = 3
+WIDTH = 3.9
+"""Inches of a report's figure: a phone shows it as wide as its screen, with text that can be read."""
+LETTER, HANDLE, LEGEND_ROW = 0.066, 0.5, 0.19
+"""Inches of a letter in a legend, of what stands before a name there, and of a row."""
+MOST_COLUMNS = 3
+LONG_NAME = 17
+"""Letters of a name beside a row; a longer one takes two lines."""
+ABOVE_PANEL: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (-0.17, 1.0), "borderaxespad": 0.3}
+ABOVE_FIGURE: dict[str, Any] = {"loc": "outside upper left"}
+"""Where a legend stands."""
+TICK_LETTER, TICK_GAP = 0.021, 0.018
+"""The width of a digit of a tick's label, and the room between two labels, in parts of the axis."""
 SHIFT = 1.013
 """The factor of N_B between the error bars of neighbouring systems."""
 
@@ -42,12 +57,42 @@ def check_matplotlib() -> None:
     require_matplotlib("A report has figures")
 
 
+def add_legend(target: Axes | Figure, handles: Sequence[Artist], names: Sequence[str]) -> None:
+    """Adds a legend above a panel or a figure, which grows by its rows: beside it is no room."""
+    from matplotlib.figure import Figure
+
+    columns, rows = arrange_legend([len(name) for name in names])
+    where = ABOVE_FIGURE if isinstance(target, Figure) else ABOVE_PANEL
+    target.legend(handles, names, ncols=columns, handlelength=2.4, columnspacing=1.0, **where)
+    figure = target.get_figure(root=True)
+    if figure is not None:
+        figure.set_figheight(figure.get_figheight() + LEGEND_ROW * rows)
+
+
+def arrange_legend(lengths: Sequence[int]) -> tuple[int, int]:
+    """Returns the columns and the rows of a legend of names of so many letters: as many columns as fit."""
+    for columns in range(min(MOST_COLUMNS, len(lengths)), 1, -1):
+        sizes = [len(lengths) // columns + (index < len(lengths) % columns) for index in range(columns)]
+        ends = [*accumulate(sizes)]
+        widest = [max(lengths[end - size : end]) for size, end in zip(sizes, ends, strict=True)]
+        if LETTER * sum(widest) + HANDLE * columns <= WIDTH:
+            return columns, sizes[0]
+    return 1, len(lengths)
+
+
 def set_size_axis(axes: Axes, sizes: Sequence[int]) -> None:
-    """Makes the x axis one of N_B: logarithmic, with a tick per size."""
+    """Makes the x axis one of N_B: logarithmic, with a tick per size, and a label where there is room."""
     from matplotlib.ticker import NullLocator
 
     axes.set_xscale("log")
-    axes.set_xticks(sizes, [str(size) for size in sizes])
+    width, labels = log(sizes[-1] / sizes[0]) or 1.0, [str(sizes[-1])]
+    last = sizes[-1]
+    for size in reversed(sizes[:-1]):
+        needed = TICK_LETTER * (len(str(size)) + len(str(last))) / 2 + TICK_GAP
+        is_shown = log(last / size) / width > needed
+        labels.insert(0, str(size) if is_shown else "")
+        last = size if is_shown else last
+    axes.set_xticks(sizes, labels)
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xlabel("N_B (hypotheses to choose from)")
 
@@ -146,7 +191,8 @@ def draw_ranked(
     reach = FAR * max(abs(middle - best), 0.5)
     near = [bar for bar in zip(values, spreads, strict=True) if abs(bar[0] - best) <= reach]
     low, high = min(v - w for v, w in near), max(v + w for v, w in near)
-    figure = new_figure(8.0, 0.8 + 0.24 * len(ranked))
+    names = [fill(one.name, LONG_NAME, break_long_words=False) for one in ranked]
+    figure = new_figure(WIDTH, 0.8 + (0.31 if any("\n" in name for name in names) else 0.25) * len(ranked))
     axes = figure.subplots()
     for row, (one, value, spread) in enumerate(zip(ranked, values, spreads, strict=True)):
         shown = min(max(value, low), high)
@@ -159,7 +205,7 @@ def draw_ranked(
             side, gap = ("right", -8) if value > shown else ("left", 8)
             points = "offset points"
             axes.annotate(f"{value:.1f}", (shown, row), (gap, 0), textcoords=points, ha=side, va="center")
-    axes.set_yticks(range(len(ranked)), [one.name for one in ranked])
+    axes.set_yticks(range(len(ranked)), names)
     axes.set_ylim(len(ranked) - 0.5, -0.5)
     axes.set_xlabel(label)
     return figure

@@ -22,6 +22,7 @@ from bidibeam.reporting.blocks import (
     number_columns,
     text_columns,
 )
+from bidibeam.reporting.headroom import explain_headroom, format_headroom, has_headroom, headroom_interval
 from bidibeam.reporting.numbers import (
     PERCENTAGES,
     TWO,
@@ -35,8 +36,10 @@ from bidibeam.reporting.numbers import (
 )
 from bidibeam.reporting.paper import BEAM_SIZES, NAMES, PaperCorpus
 from bidibeam.reporting.plots import (
+    WIDTH,
     Look,
     Series,
+    add_legend,
     assign_looks,
     draw_ranked,
     draw_series,
@@ -50,7 +53,7 @@ if TYPE_CHECKING:
 
 MAX_SERIES = 8
 """With more series than this, BidiA's variants have a panel of their own."""
-HEIGHTS = (3.4, 2.9, 2.3)
+HEIGHTS = (2.6, 2.4, 2.2)
 """Inches of the panels: all systems, BidiA's variants, the oracle."""
 PAPER_STYLE: dict[str, Any] = {
     "linestyle": "none",
@@ -197,7 +200,7 @@ def draw_quality(
     """Draws a metric against N_B, panels below each other; the paper's numbers are white markers."""
     panels = split_panels(series)
     heights = [panel.height for panel in panels]
-    figure = new_figure(8.0, sum(heights) + 0.3)
+    figure = new_figure(WIDTH, sum(heights) + 0.3)
     grid = figure.subplots(len(panels), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
     sizes = {size for one in series for size in one.sizes}
     for axes, panel in zip(grid, panels, strict=True):
@@ -222,7 +225,7 @@ def draw_quality(
     for axes in grid:
         axes.tick_params(labelbottom=True)
         axes.set_ylabel(label_axis(metric))
-        axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), handlelength=3.2, labelspacing=0.6)
+        add_legend(axes, *axes.get_legend_handles_labels())
     return figure
 
 
@@ -239,7 +242,9 @@ def headroom(results: Results) -> Section | None:
     series = []
     for name in names:
         values = {int(size): to_number(shares[size].get(name)) for size in sizes}
-        points = {size: value for size, value in values.items() if value is not None}
+        points = {
+            size: value for size, value in values.items() if value is not None and has_headroom(results, size)
+        }
         if points:
             series.append(Series(name, [*points], [*points.values()]))
     if series:
@@ -248,6 +253,7 @@ def headroom(results: Results) -> Section | None:
         caption = f"Headroom captured{over}: 0 is {baseline}, 100 % the oracle at the same N_B."
         if any(100 * value < LOWEST for one in series for value in one.values):
             caption += f" What lies below {LOWEST:.0f} % is not drawn; the table has it."
+        caption = " ".join([caption, *explain_headroom(results, map(int, sizes))])
         draw = partial(draw_headroom, series, assign_looks(results.names), baseline=baseline)
         if len(sizes) > 1:  # of one N_B, the scores say the same
             blocks.append(Picture("headroom", caption, draw))
@@ -255,8 +261,8 @@ def headroom(results: Results) -> Section | None:
             results,
             "headroom captured",
             (names, sizes),
-            lambda name, size: format_percent(shares[size].get(name)),
-            lambda name, size: format_interval(results.headroom_interval(name, size), format_percent),
+            lambda name, size: format_headroom(results, name, int(size), shares[size].get(name)),
+            lambda name, size: format_interval(headroom_interval(results, name, int(size)), format_percent),
         )
     title = "VBS, Best Hypothesis and the headroom between"
     return Section("headroom", title, blocks) if blocks else None
@@ -282,7 +288,7 @@ def _make_oracle_table(results: Results) -> Table:
 
 def draw_headroom(series: Sequence[Series], looks: Mapping[str, Look], *, baseline: str) -> Figure:
     """Draws shares, of 1, of the way from a baseline to the oracle."""
-    figure = new_figure(8.0, 4.0)
+    figure = new_figure(WIDTH, 2.9)
     axes = figure.subplots()
     visible = []
     for one in series:
@@ -297,5 +303,5 @@ def draw_headroom(series: Sequence[Series], looks: Mapping[str, Look], *, baseli
         axes.axhline(level, color="black", linewidth=1, linestyle=(0, (1, 2)), zorder=1)
     axes.set_ylabel(f"headroom captured (%)\n0 = {baseline}, 100 = oracle")
     if visible:
-        figure.legend(loc="outside right center", handlelength=3.2, labelspacing=0.7)
+        add_legend(figure, *axes.get_legend_handles_labels())
     return figure

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from html import escape, unescape
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,15 +18,19 @@ from bidibeam.files import replacing, write_text
 from bidibeam.reporting.analyses import constant, cost, diversity, positions, ranks, sensitivity
 from bidibeam.reporting.appendix import examples, provenance
 from bidibeam.reporting.blocks import Picture, Section
+from bidibeam.reporting.glance import make_glance
 from bidibeam.reporting.plots import check_matplotlib
 from bidibeam.reporting.quality import headroom, quality
 from bidibeam.reporting.results import Results
 from bidibeam.reporting.scores import summary
+from bidibeam.reporting.terms import define_terms, read_section
 from bidibeam.text import escape_markdown, printable
 
 PAGE_FILE, DOCUMENT_FILE, FIGURES = "report.html", "report.md", "figures"
 REPORT_FILES = (PAGE_FILE, DOCUMENT_FILE)
 """The files of every report; figures depend on the numbers."""
+AT_TOP = ""
+"""Stands for the glance where sections have names."""
 LINK = re.compile(rf"^!\[.*\]\({FIGURES}/([^/()]+)\.svg\)$", re.MULTILINE)
 """How a document links one of its figures."""
 SOURCE = re.compile(r'<meta name="bidibeam-results" content="([^"]*)">')
@@ -77,8 +82,17 @@ def write_report(
     last_step = next((one.last_step for one in results.values() if one.last_step), "")
     title = f"bidibeam on {corpus}" if corpus else "bidibeam results"
     title += f", {last_step}" if last_step else ""
+    glances = []
+    for name, one in results.items():
+        with _blame_results("glance"):
+            glances.append(make_glance(one, name if len(results) > 1 else ""))
+    texts = {AT_TOP: "\n".join(chain(*(pair for one in glances for pair in one.answers.items())))}
+    texts |= {section.name: read_section(section) for section in sections}
     values = {
         "title": title,
+        "glances": glances,
+        "terms": define_terms(texts),
+        "at_top": AT_TOP,
         "sections": sections,
         "pictures": {name: inline_svg(contents["svg"].decode(), name) for name, contents in figures.items()},
         "sources": list(files) if sources is None else sources,

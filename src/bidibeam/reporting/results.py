@@ -176,16 +176,21 @@ class Results:
         """Returns the mean over seeds of the metric that systems are judged by."""
         return mean(self.values(system, size, self.metric))
 
+    def gain(self, system: str, other: str, size: int) -> float | None:
+        """Returns by how much a system is better than another, as a mean over the seeds that have both."""
+        return mean(self.gains(system, other, size))
+
+    def gains(self, system: str, other: str, size: int) -> list[float]:
+        """Returns by how much a system is better than another, one per seed that has both."""
+        pairs = [(one.mean(system, size), one.mean(other, size)) for one in self.by_seed]
+        sign = -1 if self.is_lower_better() else 1
+        return [sign * (ours - theirs) for ours, theirs in pairs if ours is not None and theirs is not None]
+
     def interval(self, system: str, size: int) -> str:
         """Formats the 95 % interval of the metric of `mean`, spanned over seeds; empty if there is none."""
         scores = self.scores(system, size, self.metric)
         interval = span_intervals((score.get("low"), score.get("high")) for score in scores)
         return format_interval(interval, partial(format_metric, self.metric))
-
-    def headroom_interval(self, system: str, size: int | str) -> Interval | None:
-        """Returns the interval of a system's share of the headroom, spanned over seeds."""
-        by_size = [(one.get("intervals") or {}).get(str(size)) or {} for one in self.analyses("headroom")]
-        return span_intervals(one.get(system) or (None, None) for one in by_size)
 
     def paper_score(self, system: str, metric: str, size: int) -> str:
         """Formats the score that the paper prints; empty if it prints none."""

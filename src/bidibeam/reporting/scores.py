@@ -18,6 +18,7 @@ from bidibeam.reporting.blocks import (
     number_columns,
     text_columns,
 )
+from bidibeam.reporting.headroom import explain_headroom, format_headroom, headroom_interval, headroom_metric
 from bidibeam.reporting.numbers import (
     NOTHING,
     TWO,
@@ -28,8 +29,10 @@ from bidibeam.reporting.numbers import (
     format_percent,
     format_seeds,
     format_signed,
+    is_tiny,
     join_words,
     label_metric,
+    least_base,
     mean,
     to_number,
 )
@@ -38,8 +41,6 @@ from bidibeam.strategies.settings import TUNED_VBS
 from bidibeam.text import format_value
 
 HEADROOM, P_AGAINST, MATCHED = "headroom captured", "p against", "over vbs at its length ratio"
-MIN_GAIN = 0.1
-"""Points of the metric: the shares of a smaller gain are not shown."""
 ROUNDING = 0.005
 """Points of the metric: differences that print alike count as equal."""
 
@@ -81,10 +82,7 @@ def _make_recommended(results: Results, size: int) -> Table:
             gain = (compared.turned if results.is_lower_better(metric) else compared).difference
             row += ["" if gain is None else format_signed(gain), compared.format_p()]
         rows.append(row)
-    note = (
-        "Chosen on validation alone, by cross-validation. A control has the same strategy and tuning, and a "
-        "second regular network, of another seed, in the reverse one's place; mbr is agreement in one beam."
-    )
+    note = "Chosen on validation alone, by cross-validation."
     return make_table("What was recommended on validation, on the test set", columns, rows, [note])
 
 
@@ -131,8 +129,8 @@ def _make_scores(results: Results, size: int, caption: str) -> Table:
             if metric == judge:
                 means = [format_metric(judge, results.mean(system, size))] if count == TWO else []
                 row += [*means, results.interval(system, size)]
-        row.append(format_percent(shares[system]) if system in shares else "")
-        row.append(format_interval(results.headroom_interval(system, size), format_percent))
+        row.append(format_headroom(results, system, size, shares[system]) if system in shares else "")
+        row.append(format_interval(headroom_interval(results, system, size), format_percent))
         for baseline in BASELINES:
             pair = [test for test in tests if (test["system"], test["baseline"]) == (system, baseline)]
             row.append(Comparison.of(pair).format_p())
@@ -153,20 +151,15 @@ def _make_scores(results: Results, size: int, caption: str) -> Table:
     if results.paper:
         notes.append(f"“Paper” is what Colombo et al. (2021) print for {results.paper.name} at the same N_B.")
     reach = "; their reach, from the lowest end to the highest, is no interval of the mean"
+    shares_label = label_metric(headroom_metric(results))
     head_notes = {
         results.interval_label: f"Intervals are bootstraps over sources{reach if results.is_mean else ''}.",
-        HEADROOM: f"Headroom captured is (system - vbs-tuned) / (oracle - vbs-tuned), in {results.label}.",
+        HEADROOM: f"Headroom captured is (system - vbs-tuned) / (oracle - vbs-tuned), in {shares_label}."
+        + "".join(f" {note}" for note in explain_headroom(results, [size])),
         P_AGAINST: f"p is that of a paired two-sided test on {results.label} by approximate randomisation"
         f"{', the largest over seeds' if results.is_mean else ''}.",
     }
     return make_table(caption, columns, rows, notes, head_notes=head_notes)
-
-
-def _gain_over(results: Results, other: str, system: str, size: int) -> float | None:
-    """Returns by how much a system is better than another, as a mean over the seeds that have both."""
-    pairs = [(one.mean(system, size), one.mean(other, size)) for one in results.by_seed]
-    gain = mean(ours - theirs for ours, theirs in pairs if ours is not None and theirs is not None)
-    return -gain if gain is not None and results.is_lower_better() else gain
 
 
 def compare_matched(analyses: Sequence[Mapping[str, Any]], system: str, metric: str) -> Comparison:
@@ -188,10 +181,10 @@ def _make_gains(results: Results, size: int, caption: str) -> Table:
     analyses = [one for one in results.analyses("diversity") if one.get("beam_size", size) == size]
     rows = []
     for system in results.systems:
-        gain = _gain_over(results, BASE, system, size)
+        gain = results.gain(system, BASE, size)
         if gain is None or system.split()[0] not in ("bidia", "bidis", "loglinear"):
             continue
-        over_tuned = _gain_over(results, TUNED_VBS, system, size)
+        over_tuned = results.gain(system, TUNED_VBS, size)
         test = compare_matched(analyses, system, results.metric)
         test = test.turned if results.is_lower_better() else test
         scores = average([one.get("systems", {}).get(system) for one in analyses]) or {}
@@ -201,11 +194,11 @@ def _make_gains(results: Results, size: int, caption: str) -> Table:
                 system,
                 format_signed(gain),
                 format_signed(over_tuned),
-                _format_share(over_tuned, gain),
+                _format_share(results.metric, over_tuned, gain),
                 format_signed(test.difference),
                 format_interval(test.interval, format_signed),
                 test.format_p(),
-                _format_share(test.difference, gain),
+                _format_share(results.metric, test.difference, gain),
                 "" if None in ratios else " / ".join(format_fixed(ratio, 2) for ratio in ratios),
             ]
         )
@@ -217,7 +210,7 @@ def _make_gains(results: Results, size: int, caption: str) -> Table:
     ]
     head_notes = {
         "remains": f"“Remains” is the share of the gain over vbs; it is empty where that gain is below "
-        f"{MIN_GAIN} {results.label} or the other system is worse than vbs.",
+        f"{format_value(least_base(results.metric))} {results.label} or the other system is worse than vbs.",
         MATCHED: "A vbs at a system's length ratio has the word reward that brings it nearest to that.",
         "p": "p is the largest over seeds." if results.is_mean else "",
     }
@@ -227,9 +220,9 @@ def _make_gains(results: Results, size: int, caption: str) -> Table:
     return make_table(caption, columns, rows, notes, head_notes=head_notes)
 
 
-def _format_share(part: float | None, gain: float) -> str:
+def _format_share(metric: str, part: float | None, gain: float) -> str:
     """Formats a part of the gain over VBS; empty if the gain is tiny or the part exceeds it."""
-    if part is None or gain < MIN_GAIN or part > gain + ROUNDING:
+    if part is None or gain < least_base(metric) or part > gain + ROUNDING:
         return ""
     return format_percent(min(1.0, part / gain)) if part > 0 else "none"
 
@@ -237,20 +230,22 @@ def _format_share(part: float | None, gain: float) -> str:
 def _quote_claim(results: Results, size: int) -> str:
     """Sets the paper's claim for BidiA beside our relative gain."""
     claimed = "bidia bleu_t"
-    if (
-        results.paper is None
-        or results.metric != DEFAULT_METRIC
-        or _gain_over(results, BASE, claimed, size) is None
-    ):
+    if results.paper is None or results.metric != DEFAULT_METRIC or results.gain(claimed, BASE, size) is None:
         return ""
-    ours = [
-        f"{format_signed(100 * gain / base, 0)} % over {name}"
-        for name in (BASE, TUNED_VBS)
-        if (gain := _gain_over(results, name, claimed, size)) is not None
-        and (base := results.mean(name, size))
-    ]
+    ours = [text for name in (BASE, TUNED_VBS) if (text := _format_relative(results, claimed, name, size))]
     claim = f"{format_signed(100 * results.paper.gain, 0)} % over VBS on {results.paper.name}"
     return f"The paper claims {claim} for BidiA with BLEU_T; ours is {join_words(ours) or 'not defined'}."
+
+
+def _format_relative(results: Results, system: str, other: str, size: int) -> str:
+    """Formats a gain in per cent of another system's value, or in points where that is nearly nothing."""
+    gain, base = results.gain(system, other, size), results.mean(other, size)
+    if gain is None or base is None:
+        return ""
+    if is_tiny(results.metric, base):
+        value = format_metric(results.metric, base)
+        return f"{format_signed(gain)} {results.label} over {other} ({value}, too little for a ratio)"
+    return f"{format_signed(100 * gain / base, 0)} % over {other}"
 
 
 def _make_tests(results: Results, size: int) -> Table:

@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 from matplotlib.figure import Figure
+from matplotlib.legend import Legend
 
 from bidibeam.figures import save_figure, use_style
 from bidibeam.reporting import plots
 from bidibeam.reporting.analyses import Trial, draw_options, draw_penalty, draw_positions, draw_ranks
 from bidibeam.reporting.appendix import CELL, MARGIN, draw_heat_map
 from bidibeam.reporting.paper import PAPER, PaperCorpus
-from bidibeam.reporting.plots import LOOKS, Series, assign_looks, draw_ranked, draw_tuning_curves
+from bidibeam.reporting.plots import (
+    LOOKS,
+    Look,
+    Series,
+    arrange_legend,
+    assign_looks,
+    draw_ranked,
+    draw_tuning_curves,
+)
 from bidibeam.reporting.quality import draw_headroom, draw_quality
 
 NAMES = ["vbs", "vbs-tuned", "bidia bleu_t"]
@@ -177,8 +186,8 @@ def test_positions_note_how_many_words_are_common_and_show_odd_words_as_they_are
 
     said = words(figure)
     assert said.count("2 above 1,000") == 3
-    assert said.count("$x$ <s> ab extraordi…") == 3
-    assert {"position 1 from the left", "position 1 from the right", "1,000", "10,000"} <= set(said)
+    assert (said.count("$x$ <s> ab"), said.count("extraordi…")) == (3, 3)
+    assert {"1 from the left", "1 from the right", "1,000", "10,000"} <= set(said)
     assert figure.axes[0].get_yscale() == "log"
     assert "0 above 1,000" in words(draw_positions([("left", empty)]))
 
@@ -246,6 +255,49 @@ def test_a_pair_outside_the_matrix_is_not_outlined(pair: list[int]) -> None:
     assert "<rect" not in picture
     assert len(re.findall("h1v1h-1z", picture)) == 1
     assert draw_heat_map([], []) == draw_heat_map([[None]], pair) == ""
+
+
+SIZES = [1, 2, 5, 6, 10, 20, 30, 40, 50]
+MANY = [*LOOKS, "loglinear edit both control", "bidia embedding_cosine tuned expected", "a b"]
+LINES = [
+    Series(name, SIZES, [place + size / 9 for size in SIZES], [0.5] * len(SIZES))
+    for place, name in enumerate(MANY)
+]
+LONG_OPTION = {"remove_stop_words": {name: [Trial("false", 1.5, 1.0, is_default=True)] for name in MANY}}
+TRIALS = {name: [Trial("5", 1.0, 1.0, is_default=False)] for name in MANY}
+DRAWN: dict[str, Callable[[dict[str, Look]], Figure]] = {
+    "quality": lambda looks: draw_quality(LINES, looks, paper=PAPER["cornell"], metric="bleu"),
+    "one size": lambda _: draw_ranked(LINES, "corpus BLEU-4 (0 to 100)", lower_is_better=False),
+    "headroom": lambda looks: draw_headroom(LINES, looks, baseline="vbs-tuned"),
+    "ranks": lambda looks: draw_ranks({name: ([0.75, 0.25], [0.5, 0.5]) for name in MANY}, looks),
+    "penalty": lambda looks: draw_penalty(TRIALS, {}, looks, "bleu"),
+    "options": lambda looks: draw_options(LONG_OPTION, looks, "bleu"),
+}
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_a_figure_fits_a_phone_with_all_of_its_text_and_no_names_run_together(name: str) -> None:
+    """390 pixels less the margins are as wide as the figure, so that 9 points are more than 11 pixels."""
+    figure = DRAWN[name](assign_looks(MANY))
+    figure.draw_without_rendering()
+
+    assert figure.get_figwidth() * 96 * 11 / 12 <= 358  # pixels, at which 9 points are 11
+    box, (width, height) = figure.get_tightbbox(), figure.get_size_inches()
+    assert min(box.x0, box.y0) >= -0.01
+    assert (box.x1 <= width + 0.01, box.y1 <= height + 0.01) == (True, True)
+    entries = [text for legend in figure.findobj(Legend) for text in legend.get_texts()]
+    labels = [label for axes in axes_of(figure) for label in axes.get_xticklabels() if label.get_text()]
+    for group in (entries, labels):
+        boxes = [text.get_window_extent() for text in group]
+        assert not [pair for pair in itertools.combinations(boxes, 2) if pair[0].overlaps(pair[1])]
+
+
+def test_a_legend_has_as_many_columns_as_its_names_leave_room_for() -> None:
+    assert arrange_legend([3, 3, 3, 3]) == (3, 2)
+    assert arrange_legend([21, 22, 4]) == (2, 2)
+    assert arrange_legend([21, 21, 4, 25]) == (1, 4)
+    assert arrange_legend([40]) == arrange_legend([3]) == (1, 1)
+    assert arrange_legend([]) == (1, 0)
 
 
 PANELS = [("lambda", (0.0, 0.5, 1.0), (1.0, 3.0, 2.0), 0.5), ("word reward", (0.0, 2.0), (1.5, 1.0), 0.0)]

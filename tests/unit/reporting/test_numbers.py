@@ -18,8 +18,10 @@ from bidibeam.reporting.numbers import (
     format_percent,
     format_seeds,
     format_signed,
+    is_tiny,
     join_words,
     label_metric,
+    least_base,
     mean,
     stdev,
 )
@@ -128,3 +130,16 @@ def test_a_metric_needs_no_entry_in_any_table() -> None:
         "0.1235",
     ]
     assert label_metric("mine:far") == "mine:far"
+
+
+@pytest.mark.parametrize(
+    ("name", "least"), [("bleu", 0.1), ("ser", 0.1), ("distinct-2", 0.001), ("mine:far", 0.001)]
+)
+def test_a_base_of_a_ratio_is_tiny_below_a_thousandth_of_what_the_metric_reaches(
+    name: str, least: float
+) -> None:
+    assert least_base(name) == pytest.approx(least)
+    assert [is_tiny(name, least * times) for times in (0.0, 0.99, -0.99, 1.01, -1.01)] == [
+        *(True, True, True),
+        *(False, False),
+    ]

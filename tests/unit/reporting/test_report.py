@@ -150,7 +150,11 @@ def test_sections_of_several_files_name_their_file(tmp_path: Path) -> None:
         *(f"{TITLES[4]} ({file})" for file in both[::2]),
         *(f"{TITLES[9]} ({file})" for file in both),
     ]
-    assert document.startswith("# bidibeam on cornell\n")
+    assert document.startswith("# bidibeam on cornell\n\n**results.json**\n\n- **What won**: ")
+    glances = dict(
+        re.findall(r"^\*\*(\w+\.json)\*\*\n\n- \*\*What won\*\*: (\w+)", document, flags=re.MULTILINE)
+    )
+    assert glances == {"results.json": "vbs", "evaluation.json": "vbs", "analyses.json": "Nothing"}
     assert "| test sources answered | 7 |" in document
     names = [path.name for path in written.figures if path.suffix == ".svg"]
     assert names == ["quality-results.svg", "ranks-results.svg", "ranks-analyses.svg"]

@@ -198,6 +198,73 @@ def test_the_gain_and_what_remains_of_it(
     assert report.row(GAINS, BIDIA)[1:] == [*row, f"{ratio} / 0.50"]
 
 
+def score_bleu(results: dict[str, Any], size: str = "50", **values: float) -> None:
+    """Gives systems of the first seed other values."""
+    for name, value in values.items():
+        results["seeds"][0]["systems"][name.replace("_", "-")][size]["scores"]["bleu"]["value"] = value
+
+
+def test_a_gain_over_nearly_nothing_is_in_points_and_not_in_per_cent(tmp_path: Path) -> None:
+    results = few()
+    score_bleu(results, vbs=0.0007, vbs_tuned=0.5)
+    results["seeds"][0]["systems"][BIDIA]["50"]["scores"]["bleu"]["value"] = 0.75
+
+    said = Report(results, tmp_path).words
+
+    ours = "ours is +0.75 BLEU over vbs (0.00, too little for a ratio) and +50 % over vbs-tuned."
+    assert ours in said
+    score_bleu(results, vbs=0.5)
+    assert "ours is +50 % over vbs and +50 % over vbs-tuned." in Report(results, tmp_path).words
+
+
+def test_of_hardly_any_headroom_there_are_no_shares(tmp_path: Path) -> None:
+    results = few(drop=DRAWN[1:])
+    by_size = results["seeds"][0]["analyses"]["headroom"]["by_beam_size"]
+    by_size |= {"10": {BIDIA: -9.0}, "50": {BIDIA: 0.5}}
+    results["seeds"][0]["analyses"]["headroom"]["intervals"] = {"10": {BIDIA: [-30.0, 9.0]}}
+    for size, oracle in (("10", 2.05), ("50", 6.0)):
+        score_bleu(results, size, vbs=1.0, vbs_tuned=2.0, oracle=oracle)
+        results["seeds"][0]["systems"][BIDIA][size]["scores"]["bleu"]["value"] = 1.55
+
+    report = Report(results, tmp_path)
+
+    assert report.row("Headroom captured by N_B", BIDIA)[-2:] == ["-0.45 BLEU", "50 %"]
+    note = "Where the headroom is below 0.1 BLEU, a system's gain over vbs-tuned stands in its place."
+    assert note in report.words
+    assert "95 % intervals of headroom captured by N_B" not in report.tables  # they would be of shares
+    for size in ("10", "2"):
+        score_bleu(results, size, vbs_tuned=2.0, oracle=6.0)
+    whole = Report(results, tmp_path)
+    assert (whole.row("Headroom captured by N_B", BIDIA)[-2:], note in whole.words) == (
+        ["-900 %", "50 %"],
+        False,
+    )
+
+
+def test_shares_of_the_headroom_by_another_metric_are_called_by_its_name(tmp_path: Path) -> None:
+    results = few(drop=DRAWN[1:])
+    results["seeds"][0]["analyses"]["headroom"]["metric"] = "chrf"
+    score_bleu(results, vbs_tuned=2.0, oracle=2.0)
+
+    report = Report(results, tmp_path)
+
+    assert "(oracle - vbs-tuned), in chrF." in report.words
+    assert report.row("Headroom captured by N_B", "vbs")[-1].endswith("%")
+
+
+def test_times_beside_a_vbs_that_takes_nearly_none_are_no_ratios(tmp_path: Path) -> None:
+    results = few()
+    costs = results["seeds"][0]["analyses"]["cost"]["rows"]
+    assert Report(results, tmp_path).row(MEASURED, "bidis")[2] == f"{costs[1]['ratio']:.2f}"
+
+    costs[0]["ms_a_source"] = 0.0009
+
+    assert Report(results, tmp_path).row(MEASURED, "bidis")[1:3] == [
+        f"{costs[1]['ms_a_source']:.2f}",
+        f"{costs[1]['projected_rows']:.0f}",
+    ]
+
+
 @pytest.mark.parametrize(
     ("keep", "steps", "title"),
     [
