@@ -94,7 +94,7 @@ def test_lists_need_no_model(lists: Path, tmp_path: Path) -> None:
     known = documents_of(file.read_text(encoding="utf-8"))
     assert [each["source"] for each in known] == ["where?", "when?", "who?"]
     assert known[0]["similarity"]["length_term"] == {"form": "similarity", "T": {"regular": 5, "reverse": 5}}
-    assert "Strategy: bidia (the default for such lists)" in call.told
+    assert "Strategy: bidia bleu_t (the default for such lists)" in call.told
     assert f"{file} explains 3 replies." in call.told
 
 
