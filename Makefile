@@ -6,7 +6,7 @@ DEMO_DIR ?= runs/demo
 SAID := "hi , how are you ?" "what do you do for fun ?" "i have an exam tomorrow ."
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test soak coverage format clean
+.PHONY: help setup demo test docs soak coverage format clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -27,6 +27,10 @@ demo: setup  ## the whole experiment on a slice of the default corpus, then repl
 
 test: setup  ## every check: format, lint, types, import contracts, tests
 	@PATH="$(CURDIR)/$(BIN):$$PATH" scripts/check
+
+docs: setup  ## the documentation site, into build/docs; a warning is an error
+	@$(BIN)/python -m sphinx -q -W -n --keep-going -E -c docs . build/docs
+	@echo "Open build/docs/index.html."
 
 soak: setup  ## the long trials: damaged inputs, every model and option, kills; counts go to results/soak
 	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.soak

@@ -1,10 +1,8 @@
-"""docs/hf.md and the README's recipe: Python and commands run, on tiny models of the same names."""
+"""docs/hf.md: what it says of models and options is so, on tiny models of the names that it uses."""
 
 from __future__ import annotations
 
-import json
 import re
-import shlex
 import shutil
 from pathlib import Path
 from typing import Any
@@ -16,49 +14,29 @@ from transformers.utils import logging
 from bidibeam.api.huggingface import RECORDS
 from bidibeam.errors import BidibeamError
 from bidibeam.hf import BidiGenerate
-from bidibeam.hypotheses import Direction
 from bidibeam.models.huggingface.scorer import MODEL_TYPES
-from tests.unit.cli.calls import called, write_lines
-from tests.unit.models.huggingface.folders import tokenizer_of, write_joint, write_model
-from tests.unit.models.huggingface.tiny import prepared, write_config
+from tests.conftest import make_once
+from tests.docs_inputs import write_inputs
+from tests.unit.cli.calls import called
+from tests.unit.models.huggingface.tiny import write_config
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "hf.md").read_text(encoding="utf-8")
-README = (ROOT / "README.md").read_text(encoding="utf-8")
 SECTIONS = {part.split("\n")[0]: part for part in PAGE.split("\n## ")[1:]}
 BLOCKS = {
     title: "\n".join(found)
-    for title, part in {**SECTIONS, "README": README.split("## Your Hugging Face model")[1]}.items()
+    for title, part in SECTIONS.items()
     if (found := re.findall(r"```python\n(.*?)```", part, flags=re.DOTALL))
 }
 """The Python of each section; what stands further down continues what stands above."""
-(CONFIG,) = re.findall(r"```json\n(.*?)```", PAGE, flags=re.DOTALL)
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """All that the page names: models, sources, lists."""
-    folder = tmp_path_factory.mktemp("page")
-    words = tokenizer_of(["how", "are", "you", "fine", "hello", "there", ".", "?", "!", "i", "live"])
-    for kind in ("bart", "gpt2"):
-        for name, direction in ((kind, Direction.REGULAR), (f"{kind}-reverse", Direction.REVERSE)):
-            only_words = {"suppress_tokens": [2]}
-            write_model(
-                folder / name, kind, direction, tokenizer=words, seed=len(name), generation=only_words
-            )
-            shutil.copytree(ROOT / "custom_generate", folder / name / "custom_generate")
-    write_joint(folder / "joint")
-    (folder / "bart.json").write_text(CONFIG)
-    data = prepared(folder)
-    metadata = {"data": {"path": str(data.path), "fingerprint": data.fingerprint}}
-    (folder / "bart" / "bidibeam.json").write_text(json.dumps(metadata))
-    pairs = [("how are you?", "fine."), ("hello!", "hello there."), ("where?", "there.")]
-    examples = [{"source": source, "reference": reference} for source, reference in pairs]
-    write_lines(folder / "data" / "test.jsonl", *examples)
-    (folder / "sources.txt").write_text("".join(f"{source}\n" for source, _ in pairs))
-    rows = [f"{n} ||| {text} ||| F0= -1 ||| -1\n" for n in range(3) for text in ("fine", "fine there")]
-    for name in ("l2r", "r2l"):
-        (folder / f"{name}.nbest").write_text("".join(rows))
+    inputs = make_once(tmp_path_factory, "docs-inputs", write_inputs)
+    folder = shutil.copytree(inputs, tmp_path_factory.mktemp("page") / "reader")
+    shutil.copytree(folder / "custom_generate", folder / "bart" / "custom_generate")
     return folder
 
 
@@ -67,29 +45,6 @@ def _there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(folder / "modules"))
     logging.disable_progress_bar()
-
-
-@pytest.mark.parametrize("title", BLOCKS)
-def test_the_pages_python_runs(title: str, capsys: pytest.CaptureFixture[str]) -> None:
-    exec(compile(BLOCKS[title], f"docs/hf.md, {title}", "exec"), {})
-
-    assert capsys.readouterr().out.strip()
-
-
-def test_the_pages_commands_run_one_after_the_other() -> None:
-    """Those that need no corpus, no Hub and no hours."""
-    calls = [call.partition(" #")[0] for call in re.findall(r"^(bidibeam .*)$", PAGE, flags=re.MULTILINE)]
-    runnable = [call for call in calls if " prepare " not in call and "--base facebook/" not in call]
-    runnable = [call for call in runnable if "--base openai-" not in call]
-    assert len(runnable) > 15
-
-    for call in runnable:
-        command, _, target = call.replace("--epochs 10", "--epochs 1").partition(" > ")
-        _, name, *arguments = shlex.split(command)
-        result = called(name, *arguments)
-        assert result.status == 0, f"{call}\n{result.err}"
-        if target:
-            assert len(result.replies) == 3
 
 
 def test_every_case_that_the_page_names_has_its_section_and_models_are_listed() -> None:

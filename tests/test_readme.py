@@ -1,4 +1,4 @@
-"""README and docs: their commands exist, and those of the README give what it shows."""
+"""README and docs: their commands exist, their links lead somewhere, and what they tell is so."""
 
 from __future__ import annotations
 
@@ -19,17 +19,13 @@ import pytest
 from bidibeam.cli.main import load_command
 from bidibeam.metrics import METRICS, build_metric
 from bidibeam.metrics.scoring import score
-from bidibeam.similarities import SIMILARITIES
-from bidibeam.strategies import STRATEGIES
+from tests.snippets import PAGES, ROOT
 from tests.unit.cli.calls import called
 
-ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 CODE = [code for page in PAGES for code in re.findall(r"^```.*?^```", page.read_text("utf-8"), re.M | re.S)]
 COMMAND = re.compile(r"^(?:\$ )?(?:echo [^|\n]*\| )?(bidibeam [^\n|]*)", re.M)
 CALLS = sorted({re.split(" # | > ", call)[0].strip() for code in CODE for call in COMMAND.findall(code)})
-LISTS = re.search(r"\$ cat lists.jsonl\n((?:\{.*\n)+)", README)
 
 
 @pytest.mark.parametrize("call", CALLS)
@@ -52,37 +48,6 @@ def test_links_between_pages_lead_somewhere() -> None:
             assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 
-def test_consoles_of_the_readme_show_what_its_commands_print(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert LISTS is not None
-    Path("lists.jsonl").write_text(LISTS[1], encoding="utf-8")
-    shown = re.findall(r"^\$ (?:echo \"(.*)\" \| )?bidibeam (.*)\n((?:(?!\$|```).*\n)+)", README, re.M)
-    assert len(shown) == 4
-
-    for source, command, output in shown:
-        name, *arguments = shlex.split(command)
-        result = called(name, *arguments, typed=f"{source}\n" if source else "")
-        printed = result.out + result.err if name == "evaluate" else result.out
-        lines = {" ".join(line.split()) for line in printed.splitlines()}
-        assert result.status == 0
-        for line in output.splitlines():
-            assert " ".join(line.split()) in lines, line
-
-
-def test_the_first_python_of_the_readme_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    code = re.findall(r"```python\n(.*?)```", README, re.S)[0]
-
-    exec(compile(code, "README.md", "exec"), {})
-
-    listed, explained, _ = capsys.readouterr().out.partition("'i have an exam tomorrow.' is answered with ")
-    replies = [line.split("  ", 1)[1] for line in listed.splitlines()]
-    assert len(replies) == 25
-    assert len(set(replies)) == 25
-    assert explained
-
-
 def test_the_picture_shows_what_the_bundled_model_finds(tmp_path: Path) -> None:
     picture = (ROOT / "docs" / "images" / "beams.svg").read_text(encoding="utf-8")
     beams = tmp_path / "beams.jsonl"
@@ -96,14 +61,6 @@ def test_the_picture_shows_what_the_bundled_model_finds(tmp_path: Path) -> None:
     for text in (each["text"] for side in ("regular", "reverse") for each in found[side]):
         assert f">{text}   -" in picture or f"   {text}   -" in picture
     assert f"→  {found['ranking']['replies'][0]['text']}</text>" in picture
-
-
-def test_strategies_and_similarities_are_documented() -> None:
-    page = (ROOT / "docs" / "strategies.md").read_text(encoding="utf-8")
-
-    for registry in (SIMILARITIES, STRATEGIES):
-        for name in registry.names():
-            assert re.search(rf"^\| `{re.escape(name)}`", page, flags=re.MULTILINE), name
 
 
 def test_the_metrics_of_the_documentation_can_be_used(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,9 +49,11 @@ class FunctionSimilarity:
 def per_pair(function: Callable[[str, str], float]) -> PairwiseFunction:
     """Makes a function of two texts one of two lists of hypotheses: the simplest way to a similarity.
 
-    @per_pair
-    def same_ending(hypothesis: str, reference: str) -> float:
-        return float(hypothesis[-1:] == reference[-1:])
+        @per_pair
+        def same_ending(hypothesis: str, reference: str) -> float:
+            return float(hypothesis[-1:] == reference[-1:])
+
+    The function is called for every pair; NaN and exceptions are reported with theirs.
     """
     name = getattr(function, "__name__", "per_pair")
 
