@@ -5,6 +5,7 @@
   and with settings so quick (`QUICK`) that the suite has time for them.
 - ```python shares its names with all Python of the page; an ```output block behind it is what it prints.
 - `<!-- file: NAME -->` in front of a block makes it a file, too.
+- `bidibeam serve` serves until the next one, or the end of the page, whatever port the page names.
 - `<!-- not run: WHY -->` in front leaves it out; a test counts these.
 """
 
@@ -92,12 +93,40 @@ def blocks_of(page: Path) -> list[Block]:
 
 
 @dataclass
+class Server:
+    """A server that a page starts, at a port that is free."""
+
+    process: subprocess.Popen[str]
+    port: str
+
+    @classmethod
+    def start(cls, words: list[str]) -> Server:
+        """Start it, and wait until it listens."""
+        command = [sys.executable, "-m", "bidibeam", *words, "--port", "0"]
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        assert process.stderr is not None
+        line = next((line for line in process.stderr if " at http://" in line), "")
+        return cls(process, re.findall(r":(\d+) ", line)[0])
+
+    def close(self) -> None:
+        """End it as Ctrl-C does."""
+        self.process.terminate()
+        self.process.communicate()
+
+
+@dataclass
 class Reader:
     """Somebody who types what stands on a page, in the current folder."""
 
     names: dict[str, Any] = field(default_factory=dict)
     printed: str = ""
     written: set[str] = field(default_factory=set)
+    server: Server | None = None
+
+    def close(self) -> None:
+        """End a server that the page has started."""
+        if self.server is not None:
+            self.server.close()
 
     def read(self, page: Path) -> None:
         """Run the blocks of a page, but those that are marked as not run."""
@@ -111,8 +140,9 @@ class Reader:
                 getattr(self, block.language)(block)
 
     def python(self, block: Block) -> None:
+        code = "\n" * block.line + self.localise(block.code)
         with contextlib.redirect_stdout(io.StringIO()) as out:
-            exec(compile("\n" * block.line + block.code, str(block.page), "exec"), self.names)
+            exec(compile(code, str(block.page), "exec"), self.names)
         self.printed = out.getvalue()
 
     def output(self, block: Block) -> None:
@@ -136,22 +166,32 @@ class Reader:
     def command(self, line: str, where: str) -> str:
         """Run a line of commands with pipes, and return what a terminal would show."""
         data, told, target = "", "", None
-        for words in split_pipe(line):
+        for words in split_pipe(self.localise(line)):
             if ">" in words:
                 target = words[words.index(">") + 1]
                 words = words[: words.index(">")]
-            if words[0] == "bidibeam":
+            if words[:2] == ["bidibeam", "serve"]:
+                self.close()
+                self.server = Server.start(words[1:])
+            elif words[0] == "bidibeam":
                 arguments = quickened(words[1:])
                 self.make_room(arguments)
                 call = called(*arguments, typed=data or "how are you?\n")
                 assert call.status == 0, f"{where}: {line}\n{call.err}"
                 data, told = call.out, told + call.err
             else:
+                words += ["--fail-with-body"] if words[0] == "curl" else []
                 done = subprocess.run(words, input=data, capture_output=True, text=True, check=True)
                 data, told = done.stdout, told + done.stderr
         if target:
             Path(target).write_text(data, encoding="utf-8")
         return told if target else told + data
+
+    def localise(self, code: str) -> str:
+        """The code with the port of the page's server in place of the one that it names."""
+        return (
+            code if self.server is None else code.replace("localhost:8000", f"localhost:{self.server.port}")
+        )
 
     def make_room(self, words: list[str]) -> None:
         """Remove an input of other pages where this page writes one of its own by that name."""

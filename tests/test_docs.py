@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shutil
 import subprocess
@@ -38,8 +39,8 @@ def test_the_code_of_a_page_runs(
     monkeypatch.syspath_prepend(folder)
     monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(folder / "modules"))
 
-    with own_modules(folder):
-        Reader().read(page)
+    with own_modules(folder), contextlib.closing(Reader()) as reader:
+        reader.read(page)
 
 
 def test_blocks_that_do_not_run_are_few_and_say_why() -> None:
