@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from selenium import webdriver
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
@@ -29,6 +30,8 @@ FLAGS = (
     "--disable-background-networking",
 )
 PATIENCE_S = 20
+REDRAWN = (StaleElementReferenceException,)
+"""What becomes of an element that the page draws anew while it is read."""
 
 
 class Browser:
@@ -113,7 +116,7 @@ class Browser:
 
     def wait_for(self, selector: str, text: str = "") -> None:
         """Waits until an element is there that holds a text."""
-        WebDriverWait(self.driver, PATIENCE_S).until(
+        WebDriverWait(self.driver, PATIENCE_S, ignored_exceptions=REDRAWN).until(
             lambda _: any(text in found for found in self.texts(selector)),
             f"There is no {selector} with {text!r}.",
         )
