@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -13,11 +11,9 @@ import pytest
 from matplotlib.figure import Figure
 
 from bidibeam.figures import save_figure, use_style
-from bidibeam.reporting import plots
 from bidibeam.reporting.analyses import Trial, draw_options, draw_penalty, draw_positions, draw_ranks
-from bidibeam.reporting.appendix import CELL, MARGIN, draw_heat_map
 from bidibeam.reporting.paper import PAPER, PaperCorpus
-from bidibeam.reporting.plots import LOOKS, Series, assign_looks, draw_ranked, draw_tuning_curves
+from bidibeam.reporting.plots import LOOKS, Series, assign_looks, draw_ranked
 from bidibeam.reporting.quality import draw_headroom, draw_quality
 
 NAMES = ["vbs", "vbs-tuned", "bidia bleu_t"]
@@ -225,57 +221,3 @@ def test_options_have_a_row_a_value_and_the_default_is_filled() -> None:
     filled = {float(line.get_xdata()[0]): line.get_markerfacecolor() for line in axes.lines[:2]}
     assert filled == {2.0: LOOKS["bidia bleu_t"].colour, 1.0: "white"}
     assert [label for label in labels(axes) if not label.startswith("_")] == ["bidia bleu_t", "vbs"]
-
-
-def test_a_heat_map_is_dark_where_the_matrix_is_high_and_outlines_the_pair() -> None:
-    picture = ElementTree.fromstring(draw_heat_map([[0.0, 1.0, None], [0.5, 1.0, 0.0]], [1, 0]))
-
-    space = "{http://www.w3.org/2000/svg}"
-    squares = {path.get("fill"): path.get("d") for path in picture.iter(f"{space}path")}
-    assert squares["#08306b"] == "M1 0h1v1h-1zM1 1h1v1h-1z"
-    assert squares["#f7fbff"] == "M0 0h1v1h-1zM2 1h1v1h-1z"
-    assert len(squares) == 3
-    outline = [*picture.iter(f"{space}rect")][-1]
-    assert (outline.get("x"), outline.get("y")) == (str(MARGIN - 1), str(MARGIN + CELL - 1))
-
-
-@pytest.mark.parametrize("pair", [[], [5, 0], [0, -1]])
-def test_a_pair_outside_the_matrix_is_not_outlined(pair: list[int]) -> None:
-    picture = draw_heat_map([[0.5]], pair)
-
-    assert "<rect" not in picture
-    assert len(re.findall("h1v1h-1z", picture)) == 1
-    assert draw_heat_map([], []) == draw_heat_map([[None]], pair) == ""
-
-
-PANELS = [("lambda", (0.0, 0.5, 1.0), (1.0, 3.0, 2.0), 0.5), ("word reward", (0.0, 2.0), (1.5, 1.0), 0.0)]
-
-
-def test_tuning_curves_are_a_file_of_the_suffixs_format_and_the_same_each_time(tmp_path: Path) -> None:
-    for name in ("one.svg", "other.svg", "tuned.png"):
-        assert draw_tuning_curves(tmp_path / name, PANELS, baseline=("vbs as searched", 1.2), metric="BLEU")
-
-    picture = (tmp_path / "one.svg").read_bytes()
-    assert picture == (tmp_path / "other.svg").read_bytes()
-    assert (tmp_path / "tuned.png").read_bytes().startswith(b"\x89PNG")
-    texts = texts_of(picture)
-    for label in ("lambda", "word reward", "BLEU on validation", "best: 0.5", "best: 0"):
-        assert texts.count(label) == 1
-    assert texts.count("vbs as searched") == 2  # in each panel
-    assert len([*tmp_path.iterdir()]) == 3
-
-
-def test_each_tuning_curve_has_its_own_scale(tmp_path: Path) -> None:
-    panels = [("lambda", (0.0, 1.0), (0.002, 0.0), 0.0), ("exponent", (0.0, 1.0), (0.0, 0.5), 1.0)]
-
-    assert draw_tuning_curves(tmp_path / "curves.svg", panels, baseline=("vbs", 0.001), metric="BLEU")
-
-    ticks = texts_of((tmp_path / "curves.svg").read_bytes())
-    assert {"0.00200", "0.5"} <= set(ticks)
-
-
-def test_without_matplotlib_no_curve_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plots, "find_spec", lambda _: None)
-
-    assert not draw_tuning_curves(tmp_path / "tuned.svg", PANELS, baseline=("vbs", 1.2), metric="BLEU")
-    assert list(tmp_path.iterdir()) == []
