@@ -21,10 +21,10 @@ from bidibeam.strategies.settings import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from bidibeam.evaluation.systems import Evidence
-    from bidibeam.hypotheses import Ranking
+    from bidibeam.hypotheses import Beams, Hypothesis, Ranking
 
 RANKED = (AGREEING, "bidia wmd_t")
 DIGITS = 3
@@ -167,9 +167,19 @@ def examples(evidence: Evidence) -> dict[str, Any]:
                 **({"references": list(line.references)} if len(line.references) > 1 else {}),
                 "replies": {name: each[source] for name, each in replies.items()},
                 **{direction.value: [each.text for each in line.of(direction)] for direction in Direction},
+                "tokens": _list_of(line, lambda each: [*each.tokens]),
+                "scores": _list_of(
+                    line, lambda each: None if each.score is None else round(each.score, DIGITS)
+                ),
+                "finished": _list_of(line, lambda each: each.finished),
                 "similarity": DEFAULT_SIMILARITY,
                 "matrix": matrix.round(DIGITS).tolist(),
                 "pair": [row, int(matrix[row].argmax())],
             }
         )
     return {"beam_size": agreeing.beam_size, "examples": shown}
+
+
+def _list_of(line: Beams, read: Callable[[Hypothesis], Any]) -> dict[str, list[Any]]:
+    """Returns something of every hypothesis, by direction."""
+    return {direction.value: [read(each) for each in line.of(direction)] for direction in Direction}

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from bidibeam.evaluation.systems import AGREEING
 from bidibeam.fields import flatten
 from bidibeam.reporting.blocks import (
     Column,
@@ -16,8 +17,9 @@ from bidibeam.reporting.blocks import (
     number_columns,
     text_columns,
 )
-from bidibeam.reporting.numbers import NOTHING, format_fixed, join_words, to_number, to_numbers
+from bidibeam.reporting.numbers import NOTHING, format_fixed, join_words, to_number
 from bidibeam.reporting.results import NO_SIZE, Results
+from bidibeam.strategies.settings import DEFAULT_SIMILARITY
 from bidibeam.strategies.tuning import EXPONENTS, LAMBDAS, PENALTIES, REWARDS
 from bidibeam.text import format_value, spell_name
 
@@ -27,11 +29,8 @@ EDGES = {name: tuple(end for end in (min(grid), max(grid)) if end) for name, gri
 DIRECTIONS = ("regular", "reverse")
 LABEL = 70
 """Letters of a source in the list of examples."""
-CELL, MARGIN = 12, 34
-"""Pixels of a heat map: the side of a cell, and the room for labels."""
-LEVELS, LIGHT, DARK, OUTLINE = 24, (247, 251, 255), (8, 48, 107), "#d55e00"
-EVERY = 5
-"""Every fifth row and column has its number beside it."""
+NGRAMS = 4
+"""The longest n-grams that examples are compared by."""
 
 
 def provenance(results: Results) -> Section | None:
@@ -174,77 +173,80 @@ def examples(results: Results) -> Section | None:
 
 
 def _make_example(one: Mapping[str, Any], number: int) -> dict[str, Any]:
-    """Returns what the templates show: the beams' texts, best first, each with whether it won."""
+    """Returns what the templates show: a label, the replies, and the document of the explanation."""
     source = str(one.get("source", ""))
-    pair, matrix = one.get("pair") or [], one.get("matrix") or []
-    values = to_numbers(value for row in matrix for value in row)
-    caption = ""
-    if values:
-        low, high = format_fixed(min(values), 3), format_fixed(max(values), 3)
-        caption = (
-            f"{one.get('similarity', 'similarity')}: white {low}, darkest {high}; outlined: the winning pair"
-        )
-    winners = dict(zip(DIRECTIONS, pair, strict=False))
+    replies = [(name, str(reply)) for name, reply in (one.get("replies") or {}).items()]
     return {
         "label": f"{number}. {source if len(source) <= LABEL else f'{source[: LABEL - 1]}…'}",
         "source": source,
         "reference": str(one.get("reference") or ""),
-        "replies": [(name, str(reply)) for name, reply in (one.get("replies") or {}).items()],
-        "beams": [
-            (side, [(str(text), winners.get(side) == rank) for rank, text in enumerate(one[side])])
-            for side in DIRECTIONS
-            if one.get(side)
-        ],
-        "heat_map": draw_heat_map(matrix, pair),
-        "heat_map_caption": caption,
+        "replies": replies,
+        "document": _make_document(one, replies),
     }
 
 
-def draw_heat_map(matrix: Sequence[Sequence[float | None]], pair: Sequence[int]) -> str:
-    """Draws a matrix (regular, reverse) as an `svg` element, dark where it is high, the pair outlined."""
-    values = [[to_number(value) for value in row] for row in matrix]
-    known = [value for row in values for value in row if value is not None]
-    if not known:
-        return ""
-    low, high = min(known), max(known)
-    rows, columns = len(values), max(map(len, values))
-    squares: dict[int, list[str]] = defaultdict(list)
-    for y, row in enumerate(values):
-        for x, value in enumerate(row):
-            if value is not None:
-                level = round((LEVELS - 1) * (value - low) / (high - low)) if high > low else 0
-                squares[level].append(f"M{x} {y}h1v1h-1z")
-    paths = []
-    for level in sorted(squares):
-        shade = zip(LIGHT, DARK, strict=True)
-        colour = "".join(f"{round(a + level / (LEVELS - 1) * (b - a)):02x}" for a, b in shade)
-        paths.append(f'<path fill="#{colour}" d="{"".join(squares[level])}"/>')
-    width, height = MARGIN + columns * CELL + 6, MARGIN + rows * CELL + 6
-    outline = ""
-    if len(pair) == 2 and 0 <= pair[0] < rows and 0 <= pair[1] < columns:
-        left, top = MARGIN + pair[1] * CELL, MARGIN + pair[0] * CELL
-        box = f'x="{left - 1}" y="{top - 1}" width="{CELL + 2}" height="{CELL + 2}" fill="none"'
-        white = f'<rect {box} stroke="#fff" stroke-width="5"/>'
-        outline = f'{white}<rect {box} stroke="{OUTLINE}" stroke-width="3"/>'
-    return (
-        f'<svg class="heat" xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
-        f'viewBox="0 0 {width} {height}" role="img" aria-label="similarity of every pair">'
-        f'<g transform="translate({MARGIN} {MARGIN}) scale({CELL})" shape-rendering="crispEdges">'
-        f"{''.join(paths)}</g>{_draw_labels(rows, columns)}{outline}</svg>"
+def _make_document(one: Mapping[str, Any], replies: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """Returns an example as the page of explanations takes it, with what results know of it.
+
+    The system that chose by the pair answers; the others are marked where the two beams hold their replies.
+    """
+    beams = {side: _make_beam(one, side) for side in DIRECTIONS}
+    pair = [place for place in one.get("pair") or () if isinstance(place, int)]
+    is_pair = len(pair) == 2 and all(
+        0 <= place < len(beams[side]) for side, place in zip(DIRECTIONS, pair, strict=True)
     )
-
-
-def _draw_labels(rows: int, columns: int) -> str:
-    """The names of the sides, and the numbers of rows and columns."""
-    x, y = MARGIN + columns * CELL / 2, MARGIN + rows * CELL / 2
-    texts = [
-        f'<text x="{x:g}" y="11" text-anchor="middle">reverse</text>',
-        f'<text transform="translate(11 {y:g}) rotate(-90)" text-anchor="middle">regular</text>',
+    reply = beams["regular"][pair[0]]["text"] if is_pair else None
+    system = next((name for name, text in replies if name == AGREEING and text == reply), None)
+    choices = [
+        {"system": name, "text": text, **(_choose(pair) if name == system else _find(text, beams))}
+        for name, text in replies
     ]
-    for column in (1, *range(EVERY, columns + 1, EVERY)):
-        x = MARGIN + (column - 0.5) * CELL
-        texts.append(f'<text x="{x:g}" y="{MARGIN - 5}" text-anchor="middle">{column}</text>')
-    for row in (1, *range(EVERY, rows + 1, EVERY)):
-        y = MARGIN + (row - 0.5) * CELL + 4
-        texts.append(f'<text x="{MARGIN - 4}" y="{y:g}" text-anchor="end">{row}</text>')
-    return f'<g font-size="11" font-family="sans-serif">{"".join(texts)}</g>'
+    references = one.get("references") or [one.get("reference")]
+    return {
+        "source": str(one.get("source", "")),
+        "references": [str(each) for each in references if each],
+        "reply": reply if system else "",
+        "system": system,
+        **beams,
+        "similarity": {
+            "name": str(one.get("similarity", "similarity")),
+            "matrix": _fill_matrix(one.get("matrix") or [], *(len(beams[side]) for side in DIRECTIONS)),
+            "order": NGRAMS if "tokens" in one and one.get("similarity") == DEFAULT_SIMILARITY else None,
+        },
+        "choices": choices,
+        "pair": pair if is_pair else None,
+    }
+
+
+def _make_beam(one: Mapping[str, Any], side: str) -> list[dict[str, Any]]:
+    """Returns the hypotheses of one side; of older results the texts are all that is known."""
+    known = {name: (one.get(name) or {}).get(side) or [] for name in ("tokens", "scores", "finished")}
+    beam: list[dict[str, Any]] = [{"text": str(text), "score": None} for text in one.get(side) or []]
+    for hypothesis, tokens in zip(beam, known["tokens"], strict=False):
+        hypothesis["tokens"] = [str(token) for token in tokens]
+    for hypothesis, score in zip(beam, known["scores"], strict=False):
+        hypothesis["score"] = to_number(score)
+    for hypothesis, is_finished in zip(beam, known["finished"], strict=False):
+        hypothesis["finished"] = bool(is_finished)
+    return beam
+
+
+def _choose(pair: Sequence[int]) -> dict[str, Any]:
+    return {"direction": "regular", "rank": pair[0] + 1, "partner": pair[1] + 1}
+
+
+def _find(text: str, beams: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
+    """Returns where a reply stands first, if anywhere."""
+    for side in DIRECTIONS:
+        for rank, hypothesis in enumerate(beams[side], start=1):
+            if hypothesis["text"] == text:
+                return {"direction": side, "rank": rank, "partner": None}
+    return {"direction": None, "rank": None, "partner": None}
+
+
+def _fill_matrix(matrix: Sequence[Sequence[Any]], rows: int, columns: int) -> list[list[float]]:
+    """Returns a matrix of this size, 0 where a value is missing or none."""
+    filled = [[0.0] * columns for _ in range(rows)]
+    for row, values in zip(filled, matrix, strict=False):
+        row[:] = [to_number(value) or 0.0 for value in [*values, *row[len(values) :]][:columns]]
+    return filled

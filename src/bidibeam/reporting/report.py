@@ -17,8 +17,9 @@ from bidibeam.figures import METADATA, save_figure, use_style
 from bidibeam.files import replacing, write_text
 from bidibeam.reporting.analyses import constant, cost, diversity, positions, ranks, sensitivity
 from bidibeam.reporting.appendix import examples, provenance
-from bidibeam.reporting.blocks import Picture, Section
+from bidibeam.reporting.blocks import Examples, Picture, Section
 from bidibeam.reporting.glance import make_glance
+from bidibeam.reporting.page import COMPONENT_SCRIPTS, COMPONENT_STYLE, embed_json, read_sources
 from bidibeam.reporting.plots import check_matplotlib
 from bidibeam.reporting.quality import headroom, quality
 from bidibeam.reporting.results import Results
@@ -96,6 +97,7 @@ def write_report(
         "sections": sections,
         "pictures": {name: inline_svg(contents["svg"].decode(), name) for name, contents in figures.items()},
         "sources": list(files) if sources is None else sources,
+        **_read_component(sections),
     }
     page, document = (_render(f"report.{kind}.j2", values) for kind in ("html", "md"))
     for name in _read_figures(folder) - figures.keys():
@@ -164,6 +166,13 @@ def read_report_sources(folder: Path) -> list[str] | None:
     return [unescape(source) for source in SOURCE.findall(head)]
 
 
+def _read_component(sections: Sequence[Section]) -> dict[str, str]:
+    """Returns the script and the style of what shows examples, empty where there are none."""
+    has_examples = any(isinstance(block, Examples) for section in sections for block in section.blocks)
+    scripts, styles = ((*COMPONENT_SCRIPTS, "report.js"), (COMPONENT_STYLE,)) if has_examples else ((), ())
+    return {"component_script": read_sources(*scripts), "component_style": read_sources(*styles)}
+
+
 def _render(template: str, values: Mapping[str, Any]) -> str:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -179,6 +188,7 @@ def _render(template: str, values: Mapping[str, Any]) -> str:
         "md": escape_markdown,
         "unbroken": keep_together,
         "html": partial(escape, quote=False),
+        "embedded": embed_json,
     }
     return printable(environment.get_template(template).render(values))
 

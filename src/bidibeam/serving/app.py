@@ -143,7 +143,7 @@ def create_app(service: Service, settings: ServerSettings, log: Log | None = Non
     server = Server(service, settings, log or Log(has_texts=settings.logs_texts))
 
     @asynccontextmanager
-    async def live(_app: FastAPI) -> AsyncIterator[None]:
+    async def run_until_shutdown(_app: FastAPI) -> AsyncIterator[None]:
         yield
         await run_in_threadpool(server.batcher.close)
 
@@ -153,7 +153,7 @@ def create_app(service: Service, settings: ServerSettings, log: Log | None = Non
         summary="Decodes from both ends.",
         docs_url=None,  # FastAPI's own page loads its scripts from elsewhere
         redoc_url=None,
-        lifespan=live,
+        lifespan=run_until_shutdown,
     )
     app.state.server = server
     app.add_middleware(Gate, settings=settings, metrics=server.metrics, log=server.log)
@@ -212,7 +212,7 @@ def make_api(server: Server) -> APIRouter:
         else:
             lists = read_lists([body.list or {}], limits, "list")
             _note(request, lists=1)
-            work = await server.prepare(service.explain_lists, body.choosing(), lists)
+            work = await server.prepare(service.explain_lists, body.selection(), lists)
             (document,) = await server.perform(request, work, lists)
         return json_response(document)
 
@@ -221,9 +221,9 @@ def make_api(server: Server) -> APIRouter:
         """Ranks n-best lists from anywhere; no model is needed."""
         lists = read_lists(body.lists, limits)
         _note(request, lists=len(lists))
-        work = await server.prepare(service.rank, body.choosing(), lists)
+        work = await server.prepare(service.rank, body.selection(), lists)
         answers = await server.perform(request, work, lists)
-        strategy, _ = service.strategy_for(body.choosing(), lists)
+        strategy, _ = service.strategy_for(body.selection(), lists)
         facts: dict[str, Any] = {"strategy": system_of(strategy), "signature": str(strategy.signature)}
         return write_replies(answers, n_best=body.n_best, with_ids=True, **facts)
 

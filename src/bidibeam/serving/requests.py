@@ -10,7 +10,7 @@ from bidibeam.errors import InputError
 from bidibeam.hypotheses import Beams, Direction
 from bidibeam.interchange.nbest import parse_beams
 from bidibeam.interchange.text_lines import JsonObject
-from bidibeam.serving.service import Asked, Choosing, RequestError
+from bidibeam.serving.service import Asked, Selection, RequestError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -104,7 +104,7 @@ class Choice(BaseModel):
         {}, description="The strategy's settings: lambda, answer, agreement ..."
     )
 
-    def choosing(self) -> Choosing:
+    def selection(self) -> Selection:
         """Returns the same as the service takes it."""
         own = {
             field: tuple(sorted((ALIASES.get(name, name), value) for name, value in options.items()))
@@ -116,7 +116,7 @@ class Choice(BaseModel):
         for field, options in own.items():
             if odd := next((name for name, _ in options if name in FORBIDDEN), None):
                 raise RequestError(f"The option {odd!r} is the server's own: leave it out.", field)
-        return Choosing(self.strategy, self.similarity, **own)
+        return Selection(self.strategy, self.similarity, **own)
 
 
 class Search(Choice):
@@ -151,7 +151,7 @@ class Search(Choice):
         values = {name: getattr(self, name) for name in SEARCH}
         values["bad_words"] = None if self.bad_words is None else tuple(self.bad_words)
         search = tuple((name, value) for name, value in values.items() if value is not None)
-        return Asked(service.find_model(self.model), self.choosing(), search, replies_only)
+        return Asked(service.find_model(self.model), self.selection(), search, replies_only)
 
 
 class DecodeRequest(Search, Strict):

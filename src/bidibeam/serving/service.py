@@ -46,7 +46,7 @@ class RequestError(BidibeamError):
 
 
 @dataclass(frozen=True)
-class Choosing:
+class Selection:
     """How a request wants its replies chosen; equal ones are answered together.
 
     Attributes:
@@ -84,13 +84,13 @@ class Asked:
 
     Attributes:
         model: The model's name.
-        choosing: How replies are chosen.
+        selection: How replies are chosen.
         search: Search settings by name; what is not there is the model's default.
         replies_only: Whether the replies are enough.
     """
 
     model: str
-    choosing: Choosing = Choosing()
+    selection: Selection = Selection()
     search: tuple[tuple[str, Any], ...] = ()
     replies_only: bool = True
 
@@ -149,14 +149,14 @@ class Service:
         decoder = self.decoder(asked)
         return Work(("explain", asked), lambda sources: [decoder.explain(each).to_dict() for each in sources])
 
-    def rank(self, choosing: Choosing, lists: Sequence[Beams]) -> Work:
+    def rank(self, selection: Selection, lists: Sequence[Beams]) -> Work:
         """Returns the work of ranking n-best lists: each becomes an `Answer`."""
-        strategy, known = self.strategy_for(choosing, lists)
+        strategy, known = self.strategy_for(selection, lists)
         return Work(("rank", known), Ranker(strategy, self._workers).answers)
 
-    def explain_lists(self, choosing: Choosing, lists: Sequence[Beams]) -> Work:
+    def explain_lists(self, selection: Selection, lists: Sequence[Beams]) -> Work:
         """Returns the work of explaining n-best lists: each becomes an explanation's document."""
-        strategy, known = self.strategy_for(choosing, lists, FOR_ANY_LISTS)
+        strategy, known = self.strategy_for(selection, lists, FOR_ANY_LISTS)
         signature = str(strategy.signature)
 
         def run(lists: Sequence[Beams]) -> list[dict[str, Any]]:
@@ -183,7 +183,7 @@ class Service:
         model = self.models[asked.model]
         tuned = TunedSettings.known_for(model)
         search = default_search(model, tuned, **dict(asked.search))
-        settings = asked.choosing.settings()
+        settings = asked.selection.settings()
         if settings is None:
             settings, _ = choose_default(model, tuned or TunedSettings.find(model), search)
         if settings.uses_vectors:  # which all decoders of a model share
@@ -203,19 +203,19 @@ class Service:
         return decoder
 
     def strategy_for(
-        self, choosing: Choosing, lists: Sequence[Beams], defaults: Sequence[str] = FOR_LISTS
-    ) -> tuple[Strategy, Choosing]:
-        """Returns what ranks lists, which must hold what it needs, and the choosing that names it."""
-        known = choosing
-        if choosing.settings() is None:
-            known = replace(choosing, strategy=default_for_lists(lists, defaults))
+        self, selection: Selection, lists: Sequence[Beams], defaults: Sequence[str] = FOR_LISTS
+    ) -> tuple[Strategy, Selection]:
+        """Returns what ranks lists, which must hold what it needs, and the selection that names it."""
+        known = selection
+        if selection.settings() is None:
+            known = replace(selection, strategy=default_for_lists(lists, defaults))
         strategy: Strategy = self._strategy(known)
         for beams in lists:
             check_requirements(beams, strategy.requirements, known.strategy or "bidia")
         return strategy, known
 
-    def _build_strategy(self, choosing: Choosing) -> Strategy:
-        settings = choosing.settings(DEFAULT_SYSTEM)
+    def _build_strategy(self, selection: Selection) -> Strategy:
+        settings = selection.settings(DEFAULT_SYSTEM)
         assert settings is not None
         strategy = settings.build(space=lambda: self._space(None))
         warm_up(strategy)

@@ -249,6 +249,15 @@ def test_an_example_by_hand() -> None:
                 "replies": {"bidia bleu_t": "d e f g", "other": "a b c"},
                 "regular": ["a b c", "d e f g"],
                 "reverse": ["d e f g", "x"],
+                "tokens": {
+                    "regular": [["a", "b", "c"], ["d", "e", "f", "g"]],
+                    "reverse": [["d", "e", "f", "g"], ["x"]],
+                },
+                "scores": {
+                    "regular": [round(each.score or 0.0, 3) for each in beams[0].regular],
+                    "reverse": [round(each.score or 0.0, 3) for each in beams[0].reverse],
+                },
+                "finished": {"regular": [True, True], "reverse": [True, True]},
                 "similarity": "bleu_t",
                 "matrix": [[0, 0], [round(float(matrix[1, 0]), 3), 0]],
                 "pair": [1, 0],

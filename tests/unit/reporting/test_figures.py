@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ from matplotlib.legend import Legend
 from bidibeam.figures import save_figure, use_style
 from bidibeam.reporting import plots
 from bidibeam.reporting.analyses import Trial, draw_options, draw_penalty, draw_positions, draw_ranks
-from bidibeam.reporting.appendix import CELL, MARGIN, draw_heat_map
 from bidibeam.reporting.paper import PAPER, PaperCorpus
 from bidibeam.reporting.plots import (
     LOOKS,
@@ -234,27 +232,6 @@ def test_options_have_a_row_a_value_and_the_default_is_filled() -> None:
     filled = {float(line.get_xdata()[0]): line.get_markerfacecolor() for line in axes.lines[:2]}
     assert filled == {2.0: LOOKS["bidia bleu_t"].colour, 1.0: "white"}
     assert [label for label in labels(axes) if not label.startswith("_")] == ["bidia bleu_t", "vbs"]
-
-
-def test_a_heat_map_is_dark_where_the_matrix_is_high_and_outlines_the_pair() -> None:
-    picture = ElementTree.fromstring(draw_heat_map([[0.0, 1.0, None], [0.5, 1.0, 0.0]], [1, 0]))
-
-    space = "{http://www.w3.org/2000/svg}"
-    squares = {path.get("fill"): path.get("d") for path in picture.iter(f"{space}path")}
-    assert squares["#08306b"] == "M1 0h1v1h-1zM1 1h1v1h-1z"
-    assert squares["#f7fbff"] == "M0 0h1v1h-1zM2 1h1v1h-1z"
-    assert len(squares) == 3
-    outline = [*picture.iter(f"{space}rect")][-1]
-    assert (outline.get("x"), outline.get("y")) == (str(MARGIN - 1), str(MARGIN + CELL - 1))
-
-
-@pytest.mark.parametrize("pair", [[], [5, 0], [0, -1]])
-def test_a_pair_outside_the_matrix_is_not_outlined(pair: list[int]) -> None:
-    picture = draw_heat_map([[0.5]], pair)
-
-    assert "<rect" not in picture
-    assert len(re.findall("h1v1h-1z", picture)) == 1
-    assert draw_heat_map([], []) == draw_heat_map([[None]], pair) == ""
 
 
 SIZES = [1, 2, 5, 6, 10, 20, 30, 40, 50]

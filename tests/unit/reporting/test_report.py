@@ -15,6 +15,7 @@ from xml.etree import ElementTree
 import pytest
 
 from bidibeam.errors import InputError
+from bidibeam.reporting.page import COMPONENT_SCRIPTS, COMPONENT_STYLE, read_sources
 from bidibeam.reporting.report import inline_svg, keep_together, write_report
 from bidibeam.reporting.results import read_results
 from bidibeam.text import escape_markdown
@@ -68,9 +69,12 @@ def test_the_page_needs_nothing_else_and_its_links_lead_somewhere(single: Report
 
 
 def test_text_of_the_corpus_is_escaped(single: Report) -> None:
-    assert len(single.page.scripts) == 1
-    assert "alert" not in single.page.scripts[0]
-    assert "<h3>&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt; &amp; | *not bold* $x^2$</h3>" in single.html
+    embedded, script = single.page.scripts
+    assert "<" not in embedded
+    assert json.loads(embedded)[0]["source"] == HOSTILE
+    assert "alert" not in script
+    label = "1. &lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt; &amp; | *not bold* $x^2$"
+    assert f"<option>{label}</option>" in single.html
     assert "<script>" not in single.markdown
     assert r"&lt;script>alert('x')&lt;/script> &amp; \| \*not bold\* \$x^2\$" in single.markdown
     assert HOSTILE in single.results["seeds"][0]["analyses"]["examples"]["examples"][0]["source"]
@@ -84,7 +88,7 @@ def test_a_hostile_system_is_text_in_tables_and_figures(tmp_path: Path) -> None:
 
     assert "<h1>bidibeam on a[0;titleb" in report.html
     assert r"# bidibeam on a\[0;titleb" in report.markdown
-    assert len(report.page.scripts) == 1
+    assert len(report.page.scripts) == 2
     assert "<script>$x$" not in report.html
     figure = (tmp_path / "figures" / "quality.svg").read_bytes()
     texts = ElementTree.fromstring(figure).iter("{http://www.w3.org/2000/svg}text")
@@ -107,24 +111,73 @@ def test_the_document_has_the_tables_of_the_page_and_folds_the_same(single: Repo
     assert re.findall(whole, single.markdown, flags=re.MULTILINE | re.DOTALL) == folded
 
 
-def test_examples_show_both_beams_and_their_winning_pair(single: Report, tmp_path: Path) -> None:
+def test_examples_are_explained_by_the_component_of_the_page(single: Report) -> None:
     examples = single.results["seeds"][0]["analyses"]["examples"]["examples"]
-    articles = re.findall(r"<article>.*?</article>", single.html, flags=re.DOTALL)
+    documents = json.loads(single.page.scripts[0])
 
-    assert len(articles) == single.page.tags.count("option") == len(examples)
+    assert len(documents) == single.page.tags.count("option") == len(examples)
     assert single.page.tags.count("button") == 2
-    for article, example in zip(articles, examples, strict=True):
-        assert (article.count('<li class="winner">'), article.count("<li")) == (2, 50)
-        row, column = example["pair"]
-        (x, y), *_ = re.findall(r'<rect x="(\d+)" y="(\d+)"', article)
-        assert ((int(y) - 33) / 12, (int(x) - 33) / 12) == (row, column)
-        assert article.count("h1v1h-1z") == 625
+    assert read_sources(*COMPONENT_SCRIPTS) in single.html
+    assert read_sources(COMPONENT_STYLE) in single.html
+    for known, example in zip(documents, examples, strict=True):
+        for side in ("regular", "reverse"):
+            assert [each["text"] for each in known[side]] == example[side]
+        assert known["similarity"]["matrix"] == example["matrix"]
+        own = next(each for each in known["choices"] if each["system"] == known["system"] == "bidia bleu_t")
+        assert [own["rank"] - 1, own["partner"] - 1] == known["pair"] == example["pair"]
+        assert {each["system"]: each["text"] for each in known["choices"]} == example["replies"]
+        for each in known["choices"]:
+            if each["direction"]:
+                assert known[each["direction"]][each["rank"] - 1]["text"] == each["text"]
     assert single.markdown.count("| reference |") == 5
     assert "report.html has all" in single.markdown
+
+
+def test_examples_of_which_little_is_known_are_shown_as_far_as_they_go(tmp_path: Path) -> None:
     example = {"source": "hi", "reference": "ho", "replies": {"vbs": "ho"}}
-    few = Report({"analyses": {"examples": {"examples": [example] * 3}}}, tmp_path)
+    damaged = {**example, "regular": ["ho", "he"], "reverse": ["ha"], "pair": [9, 0]}
+    damaged["matrix"] = [[None, 3], ["x"], [1]]
+
+    few = Report({"analyses": {"examples": {"examples": [example, example, damaged]}}}, tmp_path)
+
     assert few.markdown.count("| reference |") == 3
     assert "report.html" not in few.markdown
+    known, _, mended = json.loads(few.page.scripts[0])
+    assert known["regular"] == known["similarity"]["matrix"] == []
+    assert known["system"] is known["pair"] is mended["pair"] is None
+    assert mended["similarity"]["matrix"] == [[0.0], [0.0]]
+    place = {"direction": "regular", "rank": 1, "partner": None}
+    assert mended["choices"] == [{"system": "vbs", "text": "ho", **place}]
+
+
+def test_a_report_without_examples_has_no_script(tmp_path: Path) -> None:
+    report = Report(without(made_results(systems=FEW), "examples", *DRAWN), tmp_path)
+
+    assert report.page.scripts == []
+    assert ".explanation" not in report.html
+
+
+def test_examples_know_tokens_and_scores_where_results_do(tmp_path: Path) -> None:
+    example = {
+        "source": "hi",
+        "replies": {"bidia bleu_t": "Ho!"},
+        "regular": ["Ho!"],
+        "reverse": ["ho"],
+        "tokens": {"regular": [["ho", "!"]], "reverse": [["ho"]]},
+        "scores": {"regular": [-1.5], "reverse": [None]},
+        "finished": {"regular": [True], "reverse": [False]},
+        "similarity": "bleu_t",
+        "matrix": [[0.5]],
+        "pair": [0, 0],
+    }
+
+    report = Report({"analyses": {"examples": {"examples": [example]}}}, tmp_path)
+
+    (known,) = json.loads(report.page.scripts[0])
+
+    assert known["regular"] == [{"text": "Ho!", "score": -1.5, "tokens": ["ho", "!"], "finished": True}]
+    assert known["reverse"] == [{"text": "ho", "score": None, "tokens": ["ho"], "finished": False}]
+    assert known["similarity"]["order"] == 4
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -2,7 +2,7 @@
 
 const DIRECTIONS = ["regular", "reverse"];
 const TITLES = { regular: "Regular beam", reverse: "Reverse beam" };
-const WAYS = { regular: "written from the first word on", reverse: "written from the last word back" };
+const WAYS = { regular: "written first word first", reverse: "written last word first" };
 const FEW = 12; // hypotheses of a beam, and columns with numbers in their cells, before there are too many
 
 // Shows `known`, a document of Explanation.to_dict(), in `root`. `state` has T, lambda, exponent and pair, which
@@ -69,9 +69,10 @@ function makeHead(view) {
   parts.reply = make("p", { class: "reply" });
   parts.why = make("p", { class: "why" });
   parts.decides = make("p", { class: "decides" });
-  const source = make("p", { class: "source", dir: "auto" }, shown(known.source));
-  return make("header", {}, make("div", { class: "dialogue" }, make("span", { class: "label" }, "source"), source,
-    make("span", { class: "label" }, "reply"), parts.reply), parts.why, parts.decides);
+  const row = (label, content) => [make("span", { class: "label" }, label), content];
+  const text = (written) => make("p", { class: "source", dir: "auto" }, shown(written));
+  const lines = [["source", text(known.source)], ["reply", parts.reply], ...(known.references ?? []).map((each) => ["reference", text(each)])];
+  return make("header", {}, make("div", { class: "dialogue" }, lines.flatMap(([label, content]) => row(label, content))), parts.why, parts.decides);
 }
 
 function paintHead({ parts, known, own, winners, state }) {
@@ -81,7 +82,7 @@ function paintHead({ parts, known, own, winners, state }) {
   parts.reply.replaceChildren(make("span", { dir: "auto" }, isMissing ? "(no reply)" : shown(text)),
     ...own?.isChanged ? [" ", make("span", { class: "changed" }, "changed")] : []);
   const missing = `${known.system} could not choose, since something that it needs is missing.`;
-  parts.why.replaceChildren(...own ? [make("b", {}, own.system), ` answers so, since ${clean(own.reason)}`] : known.choices.length && isMissing ? [missing] : []);
+  parts.why.replaceChildren(...own ? [make("b", {}, own.system), own.reason ? ` answers so, since ${clean(own.reason)}` : " answers so."] : known.choices.length && isMissing ? [missing] : []);
   parts.decides.replaceChildren(...tellLength(known, winners, state, own));
 }
 
@@ -116,7 +117,7 @@ function describeSliders(known) {
   if (T && has("bidia", "mbr")) sliders.push({ name: "T", label: "T", hint: "shorter replies agree less", min: 1, max: Math.max(2 * longest, Math.ceil(1.5 * T)), step: 1, start: T });
   if (has("bidis")) sliders.push({ name: "lambda", label: "\u03bb", hint: "weight of the reverse score in bidis", min: 0, max: Math.max(3, 2 * options.lambda), step: 0.05, start: options.lambda });
   const start = known.length_penalty?.exponent ?? options.length_exponent ?? 0.6;
-  const isScored = has("vbs", "reverse-vbs", "bidis", "vbs-tuned", "loglinear") && known.regular.concat(known.reverse).some((each) => each.log_prob !== null);
+  const isScored = has("vbs", "reverse-vbs", "bidis", "vbs-tuned", "loglinear") && [...known.regular, ...known.reverse].some((each) => each.log_prob !== null);
   if (isScored) sliders.push({ name: "exponent", label: "length exponent", hint: "more favours long replies in scores", min: Math.min(0, start), max: Math.max(2, 1.5 * start), step: 0.05, start, isKnown: Boolean(known.length_penalty) });
   return sliders;
 }
@@ -152,7 +153,7 @@ function slid(view, sliders) {
 function makeChoices({ parts, known }) {
   parts.choices = make("tbody", {});
   if (!known.choices.length) return section("choices", "Who chooses what", make("p", {}, "No strategy has anything to choose from."));
-  const heads = ["strategy", "reply", "since"].map((text) => make("th", { scope: "col" }, text));
+  const heads = ["strategy", "reply", ...(known.choices.some((each) => each.reason) ? ["since"] : [])].map((text) => make("th", { scope: "col" }, text));
   return section("choices", "Who chooses what", make("table", {}, make("thead", {}, make("tr", {}, heads)), parts.choices));
 }
 
@@ -161,7 +162,7 @@ function paintChoices({ parts, known, winners }) {
     make("th", { scope: "row" }, each.system, each.system === known.system && make("small", {}, "answers")),
     make("td", { class: "text" }, make("span", { dir: "auto" }, shown(each.text)),
       ...each.isChanged ? [" ", make("span", { class: "changed" }, "changed, was ", quote(shown(each.before.text)))] : []),
-    make("td", { class: "since" }, clean(each.reason), each.isKept && make("small", {}, " (the page cannot ask this one again)")))));
+    each.reason && make("td", { class: "since" }, clean(each.reason), each.isKept && make("small", {}, " (the page cannot ask this one again)")))));
 }
 
 // Both beams in reading order.
@@ -363,23 +364,23 @@ function makeTrees({ parts, known }) {
 function paintTrees(view) {
   const { parts, known, marks, matrix, winners, pairs, ownPair, pairs: all } = view;
   if (!parts.trees) return;
-  const box = parts.trees.parentElement;
   const isFirst = !parts.trees.firstChild;
   parts.trees.replaceChildren(drawTrees({ known, marks, matrix, winners, pairs: all.map(({ pair }) => pair), own: ownPair }));
   const links = pickLinks(matrix, pickShown(known, winners), pairs.map(({ pair }) => pair)).reverse();
   parts.words.replaceChildren(...links.map(({ row, column, value }) => make("li", {}, `${round(value)}: regular ${row + 1}, `, quote(textOf(known, "regular", row)), ` \u2013 reverse ${column + 1}, `, quote(textOf(known, "reverse", column)))));
   if (isFirst) requestAnimationFrame(() => {
-    box.scrollLeft = (box.scrollWidth - box.clientWidth) / 2;
+    centre(parts.trees.querySelector(".link.own, .rank"));
     if (view.pair && view.cells.length) centre(view.cells[view.pair[0]][view.pair[1]]);
     showOverflow(document);
   });
 }
 
-// Scrolls a cell to the middle of its box, and the page nowhere.
-function centre(cell) {
-  const box = cell.closest(".scroll");
-  box.scrollLeft = cell.offsetLeft - box.clientWidth / 2;
-  box.scrollTop = cell.offsetTop - box.clientHeight / 2;
+// Scrolls the middle of something to the middle of its box, and the page nowhere.
+function centre(element) {
+  const box = element.closest(".scroll");
+  const [inner, outer] = [element, box].map((each) => each.getBoundingClientRect());
+  box.scrollLeft += inner.left + inner.width / 2 - outer.left - outer.width / 2;
+  box.scrollTop += inner.top + inner.height / 2 - outer.top - outer.height / 2;
 }
 
 function showOverflow(root) {

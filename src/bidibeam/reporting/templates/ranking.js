@@ -5,7 +5,7 @@ const other = (direction) => (direction === "regular" ? "reverse" : "regular");
 
 function rankAgain(known, settings) {
   return known.choices.map((choice) => {
-    const before = { ...choice, place: choice.rank - 1, partner: choice.partner ? choice.partner - 1 : null };
+    const before = { ...choice, place: (choice.rank ?? 0) - 1, partner: choice.partner ? choice.partner - 1 : null };
     const isMoved = Object.values(settings).some((value) => value !== null);
     if (!isMoved || !FORMULAS[choice.formula]) return { ...before, isKept: isMoved };
     const [first, next] = sortEntries(FORMULAS[choice.formula](known, choice, settings));

@@ -103,7 +103,7 @@ function drawTree(tree, at, shift) {
 // The best of each beam, and all that a strategy chooses or that it agrees with.
 function pickShown(known, winners) {
   const wanted = { regular: new Set(), reverse: new Set() };
-  for (const { direction, place, partner } of winners) {
+  for (const { direction, place, partner } of winners.filter((each) => each.place >= 0)) {
     wanted[direction].add(place);
     if (partner !== null) wanted[other(direction)].add(partner);
   }
@@ -150,7 +150,10 @@ function drawTrees({ known, marks, matrix, winners, pairs, own }) {
     parts.push(make("g", { class: direction }, drawTree(tree, at[direction], shift(tree))));
     for (const leaf of tree.leaves) ends[direction].set(leaf.place, { x: tree.extent + RANK / 2 + 4, y: leaf.y + shift(tree) });
   }
-  const links = pickLinks(matrix, places, pairs).map((link) => drawLink(link, ends, at, matrix, own));
+  const picked = pickLinks(matrix, places, pairs);
+  const [least, most] = [picked[0]?.value, picked.at(-1)?.value];
+  const strength = ({ value }) => (most > least ? (value - least) / (most - least) : 1);
+  const links = picked.map((link) => drawLink(link, strength(link), ends, at, own));
   links.sort((a, b) => a.classList.contains("own") - b.classList.contains("own"));
   const heads = [["regular", at.regular(0), "common beginnings"], ["reverse", at.reverse(0), "common ends"]]
     .map(([direction, x, text]) => make("text", { class: `head ${direction}`, x, y: 15, "text-anchor": (direction === "regular") !== isMirrored ? "start" : "end" }, text));
@@ -159,11 +162,9 @@ function drawTrees({ known, marks, matrix, winners, pairs, own }) {
     heads, links, parts, drawRanks(ends, at, own));
 }
 
-function drawLink({ row, column, value }, ends, at, matrix, own) {
+function drawLink({ row, column, value }, strength, ends, at, own) {
   const [from, to] = [ends.regular.get(row), ends.reverse.get(column)];
   const [x, end] = [at.regular(from.x + 11), at.reverse(to.x + 11)];
-  const highest = Math.max(...matrix.flat());
-  const strength = highest > 0 ? value / highest : 0;
   const isOwn = own && own[0] === row && own[1] === column;
   const bend = (x + end) / 2;
   return make("path", { class: `link${isOwn ? " own" : ""}`, "data-pair": `${row},${column}`, d: `M${x} ${from.y}C${bend} ${from.y} ${bend} ${to.y} ${end} ${to.y}`,
