@@ -10,7 +10,7 @@ from bidibeam.errors import InputError
 from bidibeam.hypotheses import Beams, Direction
 from bidibeam.interchange.nbest import parse_beams
 from bidibeam.interchange.text_lines import JsonObject
-from bidibeam.serving.service import Asked, Selection, RequestError
+from bidibeam.serving.service import Asked, RequestError, Selection
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
