@@ -69,6 +69,7 @@ def send_all(model: Model, seeds: Sequence[int], count: int, report: Callable[[s
         "requests": statuses.total(),
         "statuses": {status: number for status, number in sorted(by_status.items()) if number},
         "routes": dict(sorted(statuses.items())),
+        "wrong": len(failures),
         "failures": failures,
     }
 
