@@ -348,7 +348,7 @@ def test_a_strategy_that_the_page_does_not_know_keeps_its_choice_and_says_so(
     row = browser.text(".choices .own")
 
     assert DOCUMENTS["random"]["reply"] in row
-    assert "(the page cannot ask this one again)" in row
+    assert "(The page cannot ask this one again.)" in row
 
 
 TEXTS = """[...document.querySelectorAll("body *")].filter((it) =>
