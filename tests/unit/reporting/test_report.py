@@ -105,8 +105,8 @@ def test_the_document_has_the_tables_of_the_page_and_folds_the_same(single: Repo
         shown = [[cell.replace("(paper ", "paper ").rstrip(")") for cell in row] for row in plain]
         page = [[cell.replace("&", "&amp;").replace("<", "&lt;").rstrip(")") for cell in row] for row in rows]
         assert shown == page, caption
-    page = re.sub(r"<template.*?</template>", "", single.html, flags=re.DOTALL)
-    folded = [html.unescape(one) for one in re.findall(r"<summary>(.*?)</summary>", page)]
+    plain_page = re.sub(r"<template.*?</template>", "", single.html, flags=re.DOTALL)
+    folded = [html.unescape(one) for one in re.findall(r"<summary>(.*?)</summary>", plain_page)]
     assert {"Paired tests", "All settings", "Signatures"} <= set(folded)
     whole = r"^<details><summary>([^\n]*)</summary>\n\n\|.*?\n\n</details>$"  # empty lines make it a table
     assert re.findall(whole, single.markdown, flags=re.MULTILINE | re.DOTALL) == folded

@@ -4,19 +4,15 @@
 const other = (direction) => (direction === "regular" ? "reverse" : "regular");
 
 function rankAgain(known, settings) {
+  const isMoved = Object.values(settings).some((value) => value !== null);
   return known.choices.map((choice) => {
-    const before = {
-      ...choice,
-      place: (choice.rank ?? 0) - 1,
-      partner: choice.partner ? choice.partner - 1 : null,
-    };
-    const isMoved = Object.values(settings).some((value) => value !== null);
+    const before = { ...choice, place: (choice.rank ?? 0) - 1, partner: choice.partner ? choice.partner - 1 : null };
     if (!isMoved || !FORMULAS[choice.formula]) return { ...before, isKept: isMoved };
     const [first, next] = sortEntries(FORMULAS[choice.formula](known, choice, settings));
-    if (!first) return before;
     const isChanged = first.direction !== before.direction || first.place !== before.place;
+    if (!isChanged && Math.abs(first.score - before.score) < 1e-12) return before; // its reason still holds
     const text = known[first.direction][first.place].text;
-    return { ...before, ...first, text, next, isChanged, before, reason: tellReason(first, next, choice) };
+    return { ...before, ...first, text, isChanged, before, reason: tellReason(first, next, choice) };
   });
 }
 
