@@ -207,6 +207,9 @@ def test_sliders_rank_again_and_say_what_changed(browser: Browser, folder: Path)
     assert browser.texts(".badge.new") == ["bidia bleu_t", "mbr bleu_t"]
     assert browser.text(".slider output") == "1"
 
+    unchanged = {each["system"]: each["reason"] for each in DOCUMENTS["bleu"]["choices"]}
+    assert unchanged["vbs"] in browser.texts(".choices .since")  # T is nothing to it
+
     browser.slide(1, 0)  # lambda
     browser.slide(2, 2)  # length exponent
 
@@ -348,7 +351,7 @@ def test_a_strategy_that_the_page_does_not_know_keeps_its_choice_and_says_so(
     row = browser.text(".choices .own")
 
     assert DOCUMENTS["random"]["reply"] in row
-    assert "(the page cannot ask this one again)" in row
+    assert "(The page cannot ask this one again.)" in row
 
 
 TEXTS = """[...document.querySelectorAll("body *")].filter((it) =>
@@ -392,10 +395,11 @@ const light = (rgb) => {{
   return 0.2126 * r + 0.7152 * g + 0.0722 * b;
 }};
 const contrast = (it) => {{
-  const [a, b] = [light(parse(getComputedStyle(it).color).slice(0, 3)), light(behind(it))];
+  const ink = getComputedStyle(it)[it.closest("svg") ? "fill" : "color"];
+  const [a, b] = [light(parse(ink).slice(0, 3)), light(behind(it))];
   return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
 }};
-return {TEXTS}.filter((it) => !it.closest("svg, option") && it.checkVisibility() && contrast(it) < 4.5)
+return {TEXTS}.filter((it) => !it.closest(".rank, option, title") && it.checkVisibility() && contrast(it) < 4.5)
   .map((it) => [contrast(it), it.outerHTML]);
 """
 

@@ -14,9 +14,9 @@ from bidibeam.text import printable
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-COMPONENT_SCRIPTS = ("ranking.js", "tokens.js", "tree.js", "explanation.js")
+COMPONENT_SCRIPTS = ("elements.js", "ranking.js", "tokens.js", "tree.js", "matrix.js", "explanation.js")
 """What shows one explanation, in this order: a page of its own and the examples of a report use it."""
-COMPONENT_STYLE = "explanation.css"
+COMPONENT_STYLE, COMPONENT_PARTS = "explanation.css", "explanation.html"
 
 
 def render_page(
@@ -52,6 +52,7 @@ def render_page(
         policy=_make_policy(script, style, connects=server is not None),
         script=script,
         style=style,
+        parts=read_sources(COMPONENT_PARTS),
         documents=embed_json(list(explanations)),
         server=server,
         server_json=embed_json(server),

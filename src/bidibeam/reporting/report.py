@@ -19,7 +19,13 @@ from bidibeam.reporting.analyses import constant, cost, diversity, positions, ra
 from bidibeam.reporting.appendix import examples, provenance
 from bidibeam.reporting.blocks import Examples, Picture, Section
 from bidibeam.reporting.glance import make_glance
-from bidibeam.reporting.page import COMPONENT_SCRIPTS, COMPONENT_STYLE, embed_json, read_sources
+from bidibeam.reporting.page import (
+    COMPONENT_PARTS,
+    COMPONENT_SCRIPTS,
+    COMPONENT_STYLE,
+    embed_json,
+    read_sources,
+)
 from bidibeam.reporting.plots import check_matplotlib
 from bidibeam.reporting.quality import headroom, quality
 from bidibeam.reporting.results import Results
@@ -167,10 +173,14 @@ def read_report_sources(folder: Path) -> list[str] | None:
 
 
 def _read_component(sections: Sequence[Section]) -> dict[str, str]:
-    """Returns the script and the style of what shows examples, empty where there are none."""
+    """Returns the script, the style and the HTML of what shows examples, empty where there are none."""
     has_examples = any(isinstance(block, Examples) for section in sections for block in section.blocks)
-    scripts, styles = ((*COMPONENT_SCRIPTS, "report.js"), (COMPONENT_STYLE,)) if has_examples else ((), ())
-    return {"component_script": read_sources(*scripts), "component_style": read_sources(*styles)}
+    sources = {
+        "component_script": (*COMPONENT_SCRIPTS, "report.js"),
+        "component_style": (COMPONENT_STYLE,),
+        "component_parts": (COMPONENT_PARTS,),
+    }
+    return {name: read_sources(*files) if has_examples else "" for name, files in sources.items()}
 
 
 def _render(template: str, values: Mapping[str, Any]) -> str:

@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 import pytest
 
 from bidibeam.errors import InputError
-from bidibeam.reporting.page import COMPONENT_SCRIPTS, COMPONENT_STYLE, read_sources
+from bidibeam.reporting.page import COMPONENT_PARTS, COMPONENT_SCRIPTS, COMPONENT_STYLE, read_sources
 from bidibeam.reporting.report import inline_svg, keep_together, write_report
 from bidibeam.reporting.results import read_results
 from bidibeam.text import escape_markdown
@@ -105,7 +105,8 @@ def test_the_document_has_the_tables_of_the_page_and_folds_the_same(single: Repo
         shown = [[cell.replace("(paper ", "paper ").rstrip(")") for cell in row] for row in plain]
         page = [[cell.replace("&", "&amp;").replace("<", "&lt;").rstrip(")") for cell in row] for row in rows]
         assert shown == page, caption
-    folded = [html.unescape(one) for one in re.findall(r"<summary>(.*?)</summary>", single.html)]
+    plain_page = re.sub(r"<template.*?</template>", "", single.html, flags=re.DOTALL)
+    folded = [html.unescape(one) for one in re.findall(r"<summary>(.*?)</summary>", plain_page)]
     assert {"Paired tests", "All settings", "Signatures"} <= set(folded)
     whole = r"^<details><summary>([^\n]*)</summary>\n\n\|.*?\n\n</details>$"  # empty lines make it a table
     assert re.findall(whole, single.markdown, flags=re.MULTILINE | re.DOTALL) == folded
@@ -116,9 +117,10 @@ def test_examples_are_explained_by_the_component_of_the_page(single: Report) -> 
     documents = json.loads(single.page.scripts[0])
 
     assert len(documents) == single.page.tags.count("option") == len(examples)
-    assert single.page.tags.count("button") == 2
+    assert single.html.count('<button type="button" data-step=') == 2
     assert read_sources(*COMPONENT_SCRIPTS) in single.html
     assert read_sources(COMPONENT_STYLE) in single.html
+    assert read_sources(COMPONENT_PARTS) in single.html
     for known, example in zip(documents, examples, strict=True):
         for side in ("regular", "reverse"):
             assert [each["text"] for each in known[side]] == example[side]

@@ -3,11 +3,12 @@
 const $ = (id) => document.getElementById(id);
 const documents = JSON.parse($("documents").textContent);
 const server = JSON.parse($("server").textContent);
-const ASKED = ["source", "list", "model", "strategy", "similarity", "beam_size"];
+const FIELDS = { source: "source", list: "list", model: "model", strategy: "strategy", similarity: "similarity", beam_size: "beam" };
 const SLIDERS = ["T", "lambda", "exponent"];
+const AS_IT_WAS = { T: null, lambda: null, exponent: null, pair: null };
 const LONGEST_LINK = 16000; // letters, beyond which a pasted list is left out of the link
 let state = readLink();
-let current = null;
+let current = null; // the document that is shown
 let waiting = null; // the request under way
 let written = location.hash;
 
@@ -15,16 +16,18 @@ function readLink() {
   const known = new URLSearchParams(location.hash.slice(1));
   const number = (name) => (known.get(name) && Number.isFinite(Number(known.get(name))) ? Number(known.get(name)) : null);
   const pair = (known.get("pair") ?? "").split(",").map((each) => Number(each) - 1);
+  const isPair = pair.length === 2 && pair.every((each) => Number.isInteger(each) && each >= 0);
   return {
-    asked: Object.fromEntries(ASKED.filter((name) => known.get(name)).map((name) => [name, known.get(name)])),
-    at: Math.max(0, (number("explanation") ?? 1) - 1), T: number("T"), lambda: number("lambda"), exponent: number("exponent"),
-    pair: pair.length === 2 && pair.every((each) => Number.isInteger(each) && each >= 0) ? pair : null,
+    asked: Object.fromEntries(Object.keys(FIELDS).filter((name) => known.get(name)).map((name) => [name, known.get(name)])),
+    at: Math.max(0, (number("explanation") ?? 1) - 1),
+    ...Object.fromEntries(SLIDERS.map((name) => [name, number(name)])),
+    pair: isPair ? pair : null,
   };
 }
 
 function writeLink() {
   const link = new URLSearchParams();
-  for (const [name, value] of Object.entries(state.asked)) if (value && value.length < LONGEST_LINK) link.set(name, value);
+  for (const [name, value] of Object.entries(state.asked)) if (value.length < LONGEST_LINK) link.set(name, value);
   if (documents.length > 1) link.set("explanation", state.at + 1);
   for (const name of SLIDERS) if (state[name] !== null) link.set(name, state[name]);
   if (state.pair) link.set("pair", state.pair.map((each) => each + 1).join(","));
@@ -39,7 +42,15 @@ function show(known) {
   showExplanation($("explanation"), known, state, writeLink);
   $("actions").hidden = false;
   $("svg").hidden = !document.querySelector("svg.tree");
-  showOverflow(document);
+}
+
+function setUpPicker() {
+  const go = (place) => { Object.assign(state, AS_IT_WAS); pick(place); writeLink(); };
+  $("picker").hidden = documents.length < 2;
+  $("which").append(...documents.map((known, place) => make("option", `${place + 1}. ${shown(known.source).slice(0, 90)}`)));
+  $("which").addEventListener("change", () => go($("which").selectedIndex));
+  $("previous").addEventListener("click", () => go(state.at - 1));
+  $("next").addEventListener("click", () => go(state.at + 1));
 }
 
 function pick(place) {
@@ -48,42 +59,35 @@ function pick(place) {
   show(documents[state.at]);
 }
 
-function setUpPicker() {
-  $("picker").hidden = documents.length < 2;
-  documents.forEach((known, place) => $("which").append(make("option", {}, `${place + 1}. ${shown(known.source).slice(0, 90)}`)));
-  const go = (place) => { Object.assign(state, { T: null, lambda: null, exponent: null, pair: null }); pick(place); writeLink(); };
-  $("which").addEventListener("change", () => go($("which").selectedIndex));
-  $("previous").addEventListener("click", () => go(state.at - 1));
-  $("next").addEventListener("click", () => go(state.at + 1));
-}
-
 // The server.
-
-function requestBody({ list, beam_size: size, ...rest }) {
-  const body = { ...rest, ...(size ? { beam_size: Number(size) } : {}) };
-  if (list === undefined) return body;
-  delete body.source;
-  return { ...body, list: JSON.parse(list) };
-}
 
 async function ask() {
   waiting?.abort();
   const mine = new AbortController();
   waiting = mine;
-  const tell = (text) => { $("problem").replaceChildren(clean(text)); };
-  tell("");
+  $("problem").replaceChildren();
   $("status").replaceChildren("Searching \u2026");
   $("explanation").setAttribute("aria-busy", "true");
   try {
-    const known = await post("api/explain", requestBody(state.asked), mine.signal);
+    const known = await post("api/explain", makeBody(state.asked), mine.signal);
     show(known);
     $("status").replaceChildren(known.reply ? `The reply is: ${shown(known.reply)}` : "There is no reply.");
   } catch (error) {
     if (error.name === "AbortError") return;
     $("status").replaceChildren();
-    tell(error instanceof SyntaxError && state.asked.list ? `The list is no JSON object: ${error.message}.` : error.message);
+    $("problem").replaceChildren(clean(error.message));
   }
-  if (waiting === mine) $("explanation").removeAttribute("aria-busy");
+  $("explanation").removeAttribute("aria-busy");
+}
+
+function makeBody({ list, source, beam_size: size, ...rest }) {
+  const body = { ...rest, ...(size ? { beam_size: Number(size) } : {}) };
+  if (!list) return { source, ...body };
+  try {
+    return { list: JSON.parse(list), ...body };
+  } catch (error) {
+    throw new Error(`The list is no JSON object: ${error.message}.`);
+  }
 }
 
 async function post(address, body, signal) {
@@ -98,51 +102,42 @@ async function post(address, body, signal) {
   throw new Error(content?.error?.message ?? `The server answered with status ${answer.status}.`);
 }
 
-const FIELDS = { source: "source", model: "model", strategy: "strategy", similarity: "similarity", beam_size: "beam" };
+function setUpForm() {
+  $("form").addEventListener("submit", (event) => {
+    event.preventDefault();
+    if ($("key").value) sessionStorage.setItem("bidibeam-key", $("key").value);
+    submit(event.submitter === $("explain-list"));
+  });
+  $("source").addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    event.preventDefault();
+    $("form").requestSubmit($("explain"));
+  });
+  for (const id of ["model", "strategy", "similarity", "beam"]) {
+    $(id).addEventListener("change", () => { if (current) submit(Boolean(state.asked.list)); });
+  }
+  for (const button of document.querySelectorAll(".examples button")) {
+    button.addEventListener("click", () => { $("source").value = button.textContent; submit(false); });
+  }
+}
 
-function readForm(given) {
-  const values = Object.fromEntries(Object.entries(FIELDS).map(([name, id]) => [name, $(id).value.trim()]));
-  const asked = Object.fromEntries(Object.entries({ ...values, ...given }).filter(([, value]) => value));
-  state = { asked, at: 0, T: null, lambda: null, exponent: null, pair: null };
+function submit(isList) {
+  const values = Object.entries(FIELDS).map(([name, id]) => [name, $(id).value.trim()]);
+  const asked = Object.fromEntries(values.filter(([name, value]) => value && name !== (isList ? "source" : "list")));
+  if (!asked.list && !asked.source) { $(isList ? "list" : "source").focus(); return; }
+  state = { asked, at: 0, ...AS_IT_WAS };
   writeLink();
   ask();
 }
 
 function fillForm() {
   for (const [name, id] of Object.entries(FIELDS)) $(id).value = state.asked[name] ?? "";
-  $("list").value = state.asked.list ?? "";
-  if (state.asked.list) $("paste").open = true;
-}
-
-function setUpForm() {
-  fillForm();
-  $("form").addEventListener("submit", (event) => {
-    event.preventDefault();
-    if ($("key").value) sessionStorage.setItem("bidibeam-key", $("key").value);
-    const isList = event.submitter?.id === "explain-list";
-    if (!isList && !$("source").value.trim()) return $("source").focus();
-    readForm(isList ? { list: $("list").value.trim() || "{}", source: "" } : {});
-  });
-  $("source").addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) { event.preventDefault(); $("form").requestSubmit($("explain")); }
-  });
-  for (const id of ["model", "strategy", "similarity", "beam"]) {
-    $(id).addEventListener("change", () => { if (state.asked.source || state.asked.list) readForm(state.asked.list ? { list: state.asked.list, source: "" } : {}); });
-  }
-  for (const button of document.querySelectorAll(".examples button")) {
-    button.addEventListener("click", () => { $("source").value = button.textContent; readForm({}); });
-  }
+  $("paste").open ||= Boolean(state.asked.list);
 }
 
 // Exports.
 
-function save(name, text, type) {
-  const address = URL.createObjectURL(new Blob([text], { type }));
-  make("a", { href: address, download: name }).click();
-  setTimeout(() => URL.revokeObjectURL(address), 1000);
-}
-
-const DRAWN = ["fill", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "opacity", "font-size", "font-family", "font-weight"];
+const DRAWN = ["fill", "opacity", "font-size", "font-family", "font-weight", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray"];
 
 // The trees with every style written out, since a file has no style sheet.
 function writeSvg() {
@@ -153,8 +148,15 @@ function writeSvg() {
     const style = getComputedStyle(from[place]);
     for (const name of DRAWN) element.setAttribute(name, style.getPropertyValue(name));
   });
-  copy.prepend(make("rect", { width: "100%", height: "100%", fill: getComputedStyle(document.body).getPropertyValue("--card") }));
+  const paper = getComputedStyle(document.body).getPropertyValue("--card");
+  copy.prepend(make("rect", { width: "100%", height: "100%", fill: paper }));
   return new XMLSerializer().serializeToString(copy);
+}
+
+function save(name, text, type) {
+  const address = URL.createObjectURL(new Blob([text], { type }));
+  make("a", { href: address, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(address), 1000);
 }
 
 function setUpActions() {
@@ -162,21 +164,28 @@ function setUpActions() {
   $("svg").addEventListener("click", () => save("beams.svg", writeSvg(), "image/svg+xml"));
   $("link").addEventListener("click", async () => {
     writeLink();
-    const told = await navigator.clipboard.writeText(location.href).then(() => "The link is copied.", () => "The address bar holds the link.");
-    $("copied").replaceChildren(told);
+    const copied = navigator.clipboard?.writeText(location.href) ?? Promise.reject();
+    $("copied").replaceChildren(await copied.then(() => "The link is copied.", () => "The address bar holds the link."));
   });
 }
 
 function start() {
   if (server) fillForm();
   if (documents.length) pick(Math.min(state.at, documents.length - 1));
-  else if (server && (state.asked.source || state.asked.list)) ask();
+  else if (state.asked.source || state.asked.list) ask();
+}
+
+function follow() {
+  if (location.hash === written) return;
+  state = readLink();
+  written = location.hash;
+  start();
 }
 
 setUpPicker();
 setUpActions();
 if (server) setUpForm();
-window.addEventListener("hashchange", () => { if (location.hash !== written) { state = readLink(); written = location.hash; start(); } });
-window.addEventListener("resize", () => showOverflow(document));
-window.bidibeam = { rankAgain, readTokens, findMarks };
+window.addEventListener("hashchange", follow);
+window.addEventListener("resize", showOverflow);
+window.bidibeam = { rankAgain };
 start();

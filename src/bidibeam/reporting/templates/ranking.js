@@ -4,15 +4,15 @@
 const other = (direction) => (direction === "regular" ? "reverse" : "regular");
 
 function rankAgain(known, settings) {
+  const isMoved = Object.values(settings).some((value) => value !== null);
   return known.choices.map((choice) => {
     const before = { ...choice, place: (choice.rank ?? 0) - 1, partner: choice.partner ? choice.partner - 1 : null };
-    const isMoved = Object.values(settings).some((value) => value !== null);
     if (!isMoved || !FORMULAS[choice.formula]) return { ...before, isKept: isMoved };
     const [first, next] = sortEntries(FORMULAS[choice.formula](known, choice, settings));
-    if (!first) return before;
     const isChanged = first.direction !== before.direction || first.place !== before.place;
+    if (!isChanged && Math.abs(first.score - before.score) < 1e-12) return before; // its reason still holds
     const text = known[first.direction][first.place].text;
-    return { ...before, ...first, text, next, isChanged, before, reason: tellReason(first, next, choice) };
+    return { ...before, ...first, text, isChanged, before, reason: tellReason(first, next, choice) };
   });
 }
 
@@ -23,8 +23,10 @@ function sortEntries(entries) {
 
 function tellReason(first, next, choice) {
   const name = (entry) => `${entry.direction} hypothesis ${entry.place + 1}`;
-  const partner = first.partner !== null && choice.formula === "bidia"
-    ? `, closest to ${other(first.direction)} hypothesis ${first.partner + 1}` : "";
+  const partner =
+    first.partner !== null && choice.formula === "bidia"
+      ? `, closest to ${other(first.direction)} hypothesis ${first.partner + 1}`
+      : "";
   const behind = next ? `; the next, ${name(next)}, has ${round(next.score, 3)}` : "; there is no other";
   return `${name(first)} now has the most, ${round(first.score, 3)}${partner}${behind}.`;
 }
@@ -33,7 +35,10 @@ const round = (value, digits = 2) => (Math.round(value * 10 ** digits) === 0 ? 0
 
 function entriesOf(known, direction, score, partners = []) {
   return known[direction].map((hypothesis, place) => ({
-    direction, place, score: score(hypothesis, place), partner: partners[place] ?? null,
+    direction,
+    place,
+    score: score(hypothesis, place),
+    partner: partners[place] ?? null,
     isFinished: hypothesis.finished !== false,
   }));
 }
@@ -44,13 +49,20 @@ const FORMULAS = {
     entriesOf(known, "reverse", (each) => scoreOf(each, known, settings)),
   longest: (known) => entriesOf(known, "regular", (each) => each.tokens.length),
   "vbs-tuned": (known, { options }, settings) =>
-    entriesOf(known, "regular", (each) => each.log_prob
-      * invertGnmt(each.length, settings.exponent ?? options.length_exponent) + options.word_reward * each.length),
+    entriesOf(
+      known,
+      "regular",
+      (each) =>
+        each.log_prob * invertGnmt(each.length, settings.exponent ?? options.length_exponent) +
+        options.word_reward * each.length,
+    ),
   bidis: (known, { options }, settings) => {
     const weight = settings.lambda ?? options.lambda;
-    const total = (each) => scoreOf(each, known, settings)
-      + weight * each.other_log_prob * normalisation(each, known, settings);
-    return entriesOf(known, "regular", total).filter(({ place }) => known.regular[place].other_log_prob !== null);
+    const total = (each) =>
+      scoreOf(each, known, settings) + weight * each.other_log_prob * normalisation(each, known, settings);
+    return entriesOf(known, "regular", total).filter(
+      ({ place }) => known.regular[place].other_log_prob !== null,
+    );
   },
   bidia: (known, { options }, settings) => {
     const directions = options.answer === "either" ? ["regular", "reverse"] : ["regular"];
@@ -79,12 +91,21 @@ function weigh(known, { options, compares, agreement }, direction, settings) {
   const agreed = agreement?.[direction] ?? shared.map((entry) => [entry.score, entry.partner]);
   const exponent = settings.exponent ?? options.length_exponent;
   const total = (each, place) => {
-    const [regular, reverse] = direction === "regular"
-      ? [each.log_prob, each.other_log_prob] : [each.other_log_prob, each.log_prob];
-    return (options.regular_weight * regular + options.reverse_weight * reverse) * invertGnmt(each.length, exponent)
-      + options.length_weight * each.length + (compares ? options.agreement_weight * agreed[place][0] : 0);
+    const [regular, reverse] =
+      direction === "regular" ? [each.log_prob, each.other_log_prob] : [each.other_log_prob, each.log_prob];
+    return (
+      (options.regular_weight * regular + options.reverse_weight * reverse) *
+        invertGnmt(each.length, exponent) +
+      options.length_weight * each.length +
+      (compares ? options.agreement_weight * agreed[place][0] : 0)
+    );
   };
-  return entriesOf(known, direction, total, agreed.map(([, partner]) => partner));
+  return entriesOf(
+    known,
+    direction,
+    total,
+    agreed.map(([, partner]) => partner),
+  );
 }
 
 const findHighest = (row) => (row.length ? row.indexOf(Math.max(...row)) : null);
@@ -103,9 +124,14 @@ function sumAgreement(matrix, references, how) {
 // The matrix of one beam (rows) compared with another (columns), with the length term of T where there is one.
 function compare(known, rows, columns, settings) {
   const { length_term: term, ...similarity } = known.similarity;
-  const plain = rows === "reverse" ? similarity.reverse_by_regular
-    : columns === "regular" ? similarity.regular_by_regular
-      : term ? similarity.without_length : similarity.matrix;
+  const plain =
+    rows === "reverse"
+      ? similarity.reverse_by_regular
+      : columns === "regular"
+        ? similarity.regular_by_regular
+        : term
+          ? similarity.without_length
+          : similarity.matrix;
   if (!term) return plain;
   const T = settings.T ?? term.T[columns];
   return plain.map((row, place) => {

@@ -14,4 +14,4 @@ for (const browser of document.querySelectorAll(".browser")) {
   browser.querySelector(".buttons").hidden = false;
   show(0);
 }
-window.addEventListener("resize", () => showOverflow(document));
+window.addEventListener("resize", showOverflow);

@@ -1,12 +1,7 @@
 // Tokens as people read them, and what two hypotheses share.
 
-const UNPRINTABLE = /[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]/gu;
-const clean = (text) => String(text).replace(UNPRINTABLE, "");
-const NOTHING = "(nothing)";
-const shown = (text) => clean(text).trim() || NOTHING;
-
 // Which mark begins words in a document: byte-level BPE's or SentencePiece's, if either.
-function findMarks(known) {
+function findMark(known) {
   const tokens = [...known.regular, ...known.reverse].flatMap((each) => each.tokens ?? []);
   return ["\u0120", "\u2581"].find((mark) => tokens.some((token) => token.startsWith(mark))) ?? "";
 }
@@ -31,8 +26,7 @@ function readTokens(tokens, mark, text = "") {
   return tokens.map((token, place) => {
     const isBegun = mark && token.startsWith(mark);
     let piece = isBegun ? token.slice(1) : token.replace(/^##(?=.)|(?<=.)@@$/gu, "");
-    if (mark === "\u0120") piece = decodeBytes(piece);
-    piece = clean(piece);
+    piece = clean(mark === "\u0120" ? decodeBytes(piece) : piece);
     const at = letters.indexOf(piece.toLowerCase(), end);
     const isMarked = mark ? !isBegun : /^##./u.test(token) || /.@@$/u.test(tokens[place - 1] ?? "");
     const goesOn = place > 0 && (isMarked || (end > 0 && at === end && !isBegun));
@@ -43,7 +37,6 @@ function readTokens(tokens, mark, text = "") {
 
 const tokensOf = (hypothesis) => hypothesis.tokens ?? clean(hypothesis.text).split(/\s+/u).filter(Boolean);
 const readHypothesis = (hypothesis, mark) => readTokens(tokensOf(hypothesis), mark, hypothesis.text);
-
 const joinPieces = (pieces) =>
   pieces.map(({ text, goesOn }, place) => (place && !goesOn ? ` ${text}` : text)).join("");
 
@@ -58,8 +51,8 @@ function shareGrams(one, two, order) {
       const count = Math.min(starts.length, others.get(gram)?.length ?? 0);
       if (!count) continue;
       shared.push({ start: starts[0], count });
-      [starts, others.get(gram)].forEach((places, side) => places.slice(0, count).forEach((start) =>
-        reach[side].fill(n, start, start + n)));
+      [starts, others.get(gram)].forEach((places, side) =>
+        places.slice(0, count).forEach((start) => reach[side].fill(n, start, start + n)));
     }
     const matches = shared.reduce((sum, { count }) => sum + count, 0);
     orders.push({ n, shared, matches, total: Math.max(0, one.length - n + 1) });
