@@ -25,7 +25,11 @@ class UnknownNameError(BidibeamError):
 
 
 class SettingsError(BidibeamError):
-    """A setting that is unknown, of the wrong type or out of range."""
+    """A setting that is unknown, of the wrong type or out of range, and which it is where that is known."""
+
+    def __init__(self, message: str, setting: str | None = None) -> None:
+        super().__init__(message)
+        self.setting = setting
 
 
 class CorpusError(BidibeamError):
@@ -97,7 +101,7 @@ def wrapping(kind: type[BidibeamError], tell: Callable[[Exception], str]) -> Ite
 def check_setting(is_met: bool, name: str, value: object, rule: str) -> None:
     """Refuse a setting's value that does not follow its rule."""
     if not is_met:
-        raise SettingsError(f"{name} must be {rule}, not {value!r}.")
+        raise SettingsError(f"{name} must be {rule}, not {value!r}.", name)
 
 
 def check_choice(name: str, value: object, choices: Collection[str]) -> None:
@@ -108,6 +112,6 @@ def check_choice(name: str, value: object, choices: Collection[str]) -> None:
 def check_finite(name: str, value: object, largest: int) -> None:
     """Refuse what is no finite number, or one so large that powers or sums with it mean nothing."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise SettingsError(f"{name} must be a finite number, not {value!r}.")
+        raise SettingsError(f"{name} must be a finite number, not {value!r}.", name)
     if abs(value) > largest:
-        raise SettingsError(f"{name} must lie between -{largest:,} and {largest:,}, not {value!r}.")
+        raise SettingsError(f"{name} must lie between -{largest:,} and {largest:,}, not {value!r}.", name)

@@ -16,7 +16,8 @@ from starlette.testclient import TestClient
 
 import bidibeam
 from bidibeam.models.base import Model
-from bidibeam.serving.app import STATUSES, create_app
+from bidibeam.serving.app import create_app
+from bidibeam.serving.errors import STATUSES
 from bidibeam.serving.service import Service
 from bidibeam.serving.settings import Limits, ServerSettings
 from bidibeam.serving.telemetry import Log
@@ -45,7 +46,7 @@ def run(seeds: Sequence[int], count: int | None, report: Callable[[str], None]) 
 def send_all(model: Model, seeds: Sequence[int], count: int, report: Callable[[str], None]) -> dict[str, Any]:
     """Send so many requests for each seed."""
     settings = ServerSettings(
-        allowed_hosts=(HOST,), limits=Limits(beam_size=8, max_length=12, sources=8), max_wait_ms=0, queue=8
+        allowed_hosts=(HOST,), limits=Limits(beam_size=8, reply_tokens=12, sources=8), max_wait_ms=0, queue=8
     )
     app = create_app(Service({"toy": model}), settings, Log(io.StringIO()))
     statuses: Counter[str] = Counter()

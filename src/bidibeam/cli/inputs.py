@@ -39,11 +39,6 @@ MANY_STEPS = 1 << 30
 """So many steps that no least number of tokens is more."""
 STRATEGY_FLAGS = ("lambda_", "answer", "agreement", "length_exponent", "word_reward", "seed")
 """What a strategy's own settings are called in a command's parameters."""
-OWNERS = {
-    **dict.fromkeys(("similarity", "similarity_options", "vectors", "answer", "agreement"), "bidia"),
-    **dict.fromkeys(("length_exponent", "word_reward"), "vbs-tuned"),
-}
-"""The strategies that are meant by such a flag where none is named."""
 FORMAT_SETTINGS = ("direction", "per_source", "log_prob", "ranked")
 SUBWORD_MARKS = ("\u0120", "\u2581", "##")
 """How byte-level BPE, SentencePiece and WordPiece mark where words begin, or go on."""
@@ -99,14 +94,12 @@ def take_strategy(flags: dict[str, Any]) -> tuple[StrategySettings | None, int]:
     Flags go over the words of the name; where they contradict one, a note says so. Without a name, flags say
     whose they are; without any, there are no settings.
     """
-    from bidibeam.strategies.settings import StrategySettings
+    from bidibeam.strategies.settings import StrategySettings, imply_strategy
 
     workers = flags.pop("workers") or count_cores()
     names = ("similarity", "similarity_options", "vectors", "strategy_options", *STRATEGY_FLAGS)
     named = [flag for flag in names if flags[flag] not in (None, ())]
-    name = flags.pop("strategy")
-    if name is None and named:
-        name = OWNERS.get(named[0], "bidis")
+    name = flags.pop("strategy") or imply_strategy(named)
     if name is None:
         for flag in names:
             del flags[flag]
@@ -122,9 +115,7 @@ def take_strategy(flags: dict[str, Any]) -> tuple[StrategySettings | None, int]:
         vectors=vectors,
     )
     compared = {"--similarity": similarity, "--similarity-option": options, "--vectors": vectors}
-    for flag, value in compared.items():
-        if value and not strategy.compares:
-            raise SettingsError(f"The strategy {strategy.name} compares no hypotheses, so it has no {flag}.")
+    strategy.check_compares(flag for flag, value in compared.items() if value)
     if strategy.compares:
         allow_local(strategy.similarity)
         strategy.check_similarity()

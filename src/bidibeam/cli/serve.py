@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from bidibeam.cli import options
 from bidibeam.cli.console import note, tell
 from bidibeam.cli.inputs import count_cores, load_model
 from bidibeam.errors import InputError, SettingsError
+from bidibeam.serving.settings import TOLD, Limits, ServerSettings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,15 +25,14 @@ BUNDLED_NAME = "bidibeam"
 """What the small model that comes with the package is called."""
 EXAMPLES = ("i have an exam tomorrow.", "what do you do for fun?", "hi, how are you?")
 """Sources for it to try."""
-LIMITS = ("body_bytes", "sources", "source_characters", "hypotheses", "beam_size", "max_length")
 
 limits = options.together(
-    options.option("--max-body-bytes", "Bytes of a request.", options.COUNT, 4_000_000),
-    options.option("--max-sources", "Sources, prompts or lists of a request.", options.COUNT, 64),
-    options.option("--max-source-characters", "Characters of a source.", options.COUNT, 10_000),
-    options.option("--max-hypotheses", "Hypotheses of a list that is sent, each way.", options.COUNT, 200),
-    options.option("--max-beam-size", "The widest beam that may be asked for.", options.COUNT, 100),
-    options.option("--max-max-length", "The largest T that may be asked for.", options.COUNT, 256),
+    *(
+        options.option(
+            f"--max-{each.name.replace('_', '-')}", each.metadata[TOLD], options.COUNT, each.default
+        )
+        for each in fields(Limits)
+    )
 )
 """The most that one request may ask for."""
 
@@ -47,7 +48,9 @@ limits = options.together(
 )
 @options.model
 @options.vectors
-@options.option("--host", "The address to listen at; one that others reach needs a key.", default="127.0.0.1")
+@options.option(
+    "--host", "The address to listen at; one that others reach needs a key.", default=ServerSettings.host
+)
 @options.option("--port", "0 takes any that is free.", click.IntRange(0, 65_535), 8000)
 @options.option(
     "--api-key",
@@ -69,10 +72,21 @@ limits = options.together(
     "ORIGIN",
     multiple=True,
 )
-@options.option("--max-batch", "Sources that are searched together, at most.", options.COUNT, 16)
-@options.option("--max-wait-ms", "How long a source waits for others while the server is idle.", float, 2.0)
-@options.option("--queue", "Sources that wait; more are refused with 429.", options.COUNT, 256)
-@options.option("--timeout-s", "How long a request may take, its wait included.", float, 60.0)
+@options.option(
+    "--max-batch", "Sources that are searched together, at most.", options.COUNT, ServerSettings.max_batch
+)
+@options.option(
+    "--max-wait-ms",
+    "How long a source waits for others while the server is idle.",
+    float,
+    ServerSettings.max_wait_ms,
+)
+@options.option(
+    "--queue", "Sources that wait; more are refused with 429.", options.COUNT, ServerSettings.queue
+)
+@options.option(
+    "--timeout-s", "How long a request may take, its wait included.", float, ServerSettings.timeout_s
+)
 @options.option(
     "--example examples", "A source that the page offers to try. May be repeated.", "TEXT", multiple=True
 )
@@ -99,10 +113,9 @@ def serve(
     _require_server()
     from bidibeam.serving.app import create_app
     from bidibeam.serving.service import Service
-    from bidibeam.serving.settings import Limits, ServerSettings
 
     named = _name_models(model, models, flags)
-    own_limits = Limits(**{name: flags.pop(f"max_{name}") for name in LIMITS})
+    own_limits = Limits(**{each.name: flags.pop(f"max_{each.name}") for each in fields(Limits)})
     vectors = flags.pop("vectors")
     if BUNDLED_NAME in named and not flags["examples"]:
         flags["examples"] = EXAMPLES

@@ -100,7 +100,8 @@ def split_beam(
     if sizes is None:
         raise SettingsError(
             f"{parameter} must be at least {len(requirements.directions)} for {strategy}, which shares it "
-            f"out among the directions, not {settings.beam_size}."
+            f"out among the directions, not {settings.beam_size}.",
+            parameter,
         )
     return {direction: replace(settings, beam_size=size) for direction, size in sizes.items()}
 

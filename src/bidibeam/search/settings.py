@@ -72,11 +72,13 @@ class SearchSettings:
             check_setting(is_whole, name, value, "a whole number")
             check_setting(value >= least, name, value, f"at least {least}")
         if self.beam_size > LARGEST_BEAM:
-            raise SettingsError(f"beam_size must be at most {LARGEST_BEAM:,}, not {self.beam_size:,}.")
+            told = f"beam_size must be at most {LARGEST_BEAM:,}, not {self.beam_size:,}."
+            raise SettingsError(told, "beam_size")
         if self.min_length >= self.max_length:
             raise SettingsError(
                 f"min_length must be below max_length, because the end token takes a step too; "
-                f"received {self.min_length} and {self.max_length}."
+                f"received {self.min_length} and {self.max_length}.",
+                "min_length",
             )
         check_finite("length_penalty", self.length_penalty, LARGEST_PENALTY)
         check_choice("unfinished", self.unfinished, UNFINISHED)

@@ -10,7 +10,7 @@ from threading import Condition, Thread
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator, Sequence
+    from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 
 
 class QueueFullError(Exception):
@@ -30,12 +30,20 @@ class Work:
     """What is done with items that may be done together.
 
     Attributes:
-        key: Items of equal keys are done together.
+        kind: What metrics call it.
+        key: Items of one kind whose keys are equal are done together.
         run: Takes items and returns as many results, in order.
+        facts: What to tell of the results: the model, the strategy, the signature.
     """
 
+    kind: str
     key: Hashable
     run: Callable[[Sequence[Any]], Sequence[Any]]
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+    def goes_with(self, other: Work) -> bool:
+        """Whether items of both may be done together."""
+        return (self.kind, self.key) == (other.kind, other.key)
 
 
 @dataclass
@@ -56,16 +64,16 @@ class Batcher:
         max_batch: The most items of one call.
         max_wait_ms: How long an item waits for others, at most, while the worker is idle.
         capacity: The most items that wait; further requests are refused.
-        watch: Is called with the key, the number of items and the seconds that each waited, before each call.
+        watch: Is called with the kind of work and the seconds that each item waited, before each call.
     """
 
     def __init__(
         self,
         *,
-        max_batch: int = 16,
-        max_wait_ms: float = 2.0,
-        capacity: int = 256,
-        watch: Callable[[Hashable, list[float]], None] | None = None,
+        max_batch: int,
+        max_wait_ms: float,
+        capacity: int,
+        watch: Callable[[str, list[float]], None] | None = None,
     ) -> None:
         self._max_batch, self._max_wait_s, self._capacity = max_batch, max_wait_ms / 1000, capacity
         self._watch = watch
@@ -129,7 +137,7 @@ class Batcher:
             started_s = time.monotonic()
             self._running = len(batch)
             if self._watch is not None:
-                self._watch(batch[0].work.key, [started_s - job.submitted_s for job in batch])
+                self._watch(batch[0].work.kind, [started_s - job.submitted_s for job in batch])
             _run(batch)
             self._running = 0
             spent_s = (time.monotonic() - started_s) / len(batch)
@@ -154,7 +162,7 @@ class Batcher:
                 return
             first = self._jobs[0]
             left_s = first.submitted_s + self._max_wait_s - time.monotonic()
-            count = sum(job.work.key == first.work.key for job in self._jobs)
+            count = sum(job.work.goes_with(first.work) for job in self._jobs)
             if left_s <= 0 or count >= self._max_batch:
                 return
             self._changed.wait(left_s)
@@ -164,8 +172,8 @@ class Batcher:
         self._drop_cancelled()
         if not self._jobs:
             return []
-        key = self._jobs[0].work.key
-        batch = [job for job in self._jobs if job.work.key == key][: self._max_batch]
+        first = self._jobs[0].work
+        batch = [job for job in self._jobs if job.work.goes_with(first)][: self._max_batch]
         taken = {id(job) for job in batch}
         self._jobs = deque(job for job in self._jobs if id(job) not in taken)
         return [job for job in batch if job.future.set_running_or_notify_cancel()]

@@ -12,7 +12,7 @@ from uuid import uuid4
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 
-from bidibeam.interchange.text_lines import to_line
+from bidibeam.serving.errors import error_response
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -21,29 +21,8 @@ if TYPE_CHECKING:
     from bidibeam.serving.telemetry import Log, Metrics
 
 OPEN_PATHS = ("/", "/health", "/ready", "/docs", "/openapi.json")
-"""What may be read without a key: the page, which asks for one, and nothing of the models."""
+"""What may be read without a key: it tells the models' names and the limits, and nothing that they say."""
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
-KINDS = {401: "authentication_error", 429: "rate_limit_error", 408: "timeout_error", 504: "timeout_error"}
-
-
-def error_response(
-    status: int,
-    message: str,
-    *,
-    param: str | None = None,
-    code: str | None = None,
-    headers: dict[str, str] | None = None,
-) -> Response:
-    """Returns an error in OpenAI's shape, which all routes share."""
-    kind = KINDS.get(status, "invalid_request_error" if status < 500 else "server_error")
-    return json_response(
-        {"error": {"message": message, "type": kind, "param": param, "code": code}}, status, headers
-    )
-
-
-def json_response(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """Returns JSON; half a surrogate pair, which UTF-8 cannot carry, is escaped, and NaN is a bug."""
-    return Response(to_line(value), status, headers, "application/json")
 
 
 class Gate:

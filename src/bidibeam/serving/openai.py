@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from bidibeam.hypotheses import Direction
 from bidibeam.serving.batching import Work
-from bidibeam.serving.requests import LARGEST, Search, Whole, check_limit, check_sources
-from bidibeam.serving.service import RequestError
+from bidibeam.serving.errors import RequestError
+from bidibeam.serving.requests import SearchFields, Whole, check_limit, check_sources, limited
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,26 +37,47 @@ class StreamOptions(BaseModel):
     include_usage: bool = False
 
 
-class Completing(Search):
+class CompletionFields(SearchFields):
     """What both kinds of completion have; other fields, sampling's among them, are not read."""
 
     model_config = ConfigDict(extra="ignore")
 
     model: str = Field(max_length=200, description="A name of /v1/models.")
-    n: int = Field(1, ge=1, le=LARGEST, description="How many of the hypotheses to return, the reply first.")
-    max_tokens: Whole | None = Field(None, description="T: the most tokens, the end token counted.")
+    n: int = Field(
+        1,
+        ge=1,
+        description="How many of the hypotheses to return, the reply first.",
+        json_schema_extra=limited(integer="beam_size"),
+    )
+    max_tokens: Whole | None = Field(
+        None,
+        description="T: the most tokens, the end token counted.",
+        json_schema_extra=limited(integer="reply_tokens"),
+    )
     stream: bool = Field(False, description="Send the replies as server-sent events, each in one chunk.")
     stream_options: StreamOptions | None = None
 
-    def asked_for(self, service: Service, limits: Limits, *, needs_list: bool) -> Asked:
-        """Returns how the sources are to be answered."""
-        if self.max_tokens is not None:
-            check_limit("max_tokens", self.max_tokens, limits.max_length)
-            self.max_length = self.max_tokens
-            if self.min_length is None and self.max_tokens == 1:
-                self.min_length = 0
+    @property
+    def steps(self) -> tuple[str, int | None]:
+        """The field that says T, and T."""
+        return "max_tokens", self.max_tokens
+
+    @property
+    def with_log_probs(self) -> bool:
+        """Whether log-probabilities of tokens are wanted."""
+        raise NotImplementedError
+
+    def to_asked(self, service: Service, limits: Limits, *, replies_only: bool = True) -> Asked:
+        """Returns how the sources are to be answered, within the limits."""
+        name, steps = self.steps
+        check_limit(name, steps or 0, limits.reply_tokens)
         check_limit("n", self.n, limits.beam_size)
-        return self.asked(service, limits, replies_only=self.n == 1 and not needs_list)
+        fields: dict[str, Any] = {} if steps is None else {"max_length": steps}
+        if steps == 1 and self.min_length is None:  # the end alone
+            fields["min_length"] = 0
+        is_one = replies_only and self.n == 1 and not self.with_log_probs
+        asked = SearchFields.to_asked(self, service, limits, replies_only=is_one)
+        return replace(asked, search=tuple({**dict(asked.search), **fields}.items()))
 
 
 class TextPart(BaseModel):
@@ -78,7 +100,7 @@ class Message(BaseModel):
         return parts if isinstance(parts, str) else "".join(part.text for part in parts)
 
 
-class ChatRequest(Completing):
+class ChatRequest(CompletionFields):
     """A conversation, whose last message of the user is answered."""
 
     messages: list[Message] = Field(
@@ -87,14 +109,30 @@ class ChatRequest(Completing):
         description="The last of the user's is the source; none before it is read.",
         examples=[[{"role": "user", "content": "i have an exam tomorrow."}]],
     )
-    max_completion_tokens: Whole | None = Field(None, description="The same as max_tokens.")
-    logprobs: bool | None = None
-    top_logprobs: int | None = Field(None, ge=0, le=MOST_ALTERNATIVES)
-    tools: list[Any] | None = None
-    response_format: dict[str, Any] | None = None
+    max_completion_tokens: Whole | None = Field(
+        None, description="The same as max_tokens.", json_schema_extra=limited(integer="reply_tokens")
+    )
+    logprobs: bool | None = Field(None, description="Whether each token's log-probability comes along.")
+    top_logprobs: int | None = Field(
+        None, ge=0, le=MOST_ALTERNATIVES, description="No alternatives are given."
+    )
+    tools: list[Any] | None = Field(None, description="Refused, unless it is empty.")
+    response_format: dict[str, Any] | None = Field(None, description="Refused, unless its type is text.")
 
-    def read_source(self, limits: Limits) -> str:
-        """Returns the source: what the user said last."""
+    @property
+    def steps(self) -> tuple[str, int | None]:
+        """The field that says T, and T."""
+        if self.max_completion_tokens is not None:
+            return "max_completion_tokens", self.max_completion_tokens
+        return super().steps
+
+    @property
+    def with_log_probs(self) -> bool:
+        """Whether log-probabilities of tokens are wanted."""
+        return bool(self.logprobs)
+
+    def check_supported(self) -> None:
+        """Refuses what a client would rely on in vain."""
         if self.tools:
             raise RequestError("A beam search calls no tools: leave tools out.", "tools")
         if self.response_format and self.response_format.get("type") != "text":
@@ -103,34 +141,47 @@ class ChatRequest(Completing):
             )
         if self.top_logprobs and not self.logprobs:
             raise RequestError("top_logprobs needs logprobs to be true.", "top_logprobs")
-        if self.max_completion_tokens is not None:
-            self.max_tokens = self.max_completion_tokens
+
+    def read_sources(self, limits: Limits) -> list[str]:
+        """Returns the only source: what the user said last."""
+        self.check_supported()
         said = [message.text for message in self.messages if message.role == "user"]
         if not said:
             raise RequestError(
                 "messages has none of the user, and the last of those is the source.", "messages"
             )
-        check_sources(said[-1:], limits, "user message")
-        return said[-1]
+        check_sources(said[-1:], limits, "messages", called="last message of the user")
+        return said[-1:]
 
 
-class CompletionRequest(Completing):
+class CompletionRequest(CompletionFields):
     """Texts to answer."""
 
-    prompt: str | list[str] = Field(description="The source, or several.", examples=["how are you?"])
-    logprobs: int | None = Field(None, ge=0, le=MOST_ALTERNATIVES)
+    prompt: str | list[str] = Field(
+        description="The source, or several.",
+        examples=["how are you?"],
+        json_schema_extra=limited(string="source_characters", array="sources"),
+    )
+    logprobs: int | None = Field(
+        None, ge=0, le=MOST_ALTERNATIVES, description="Any number: each token's log-probability comes along."
+    )
+
+    @property
+    def with_log_probs(self) -> bool:
+        """Whether log-probabilities of tokens are wanted."""
+        return self.logprobs is not None
 
     def read_sources(self, limits: Limits) -> list[str]:
         """Returns the sources."""
         sources = [self.prompt] if isinstance(self.prompt, str) else self.prompt
         if not sources:
             raise RequestError("prompt is an empty list: give a source at least.", "prompt")
-        check_sources(sources, limits, "prompt")
+        check_sources(sources, limits, "prompt", called="prompt")
         return sources
 
 
 @dataclass(frozen=True)
-class Completed:
+class SourceChoices:
     """The choices of one source, best first, and how many tokens were read and written."""
 
     choices: list[dict[str, Any]]
@@ -139,41 +190,33 @@ class Completed:
 
 
 @dataclass(frozen=True)
-class Completion:
+class CompletionJob:
     """How one request's sources become choices.
 
     Args:
-        service: The models.
-        asked: How sources are answered.
+        model: The model, which may score tokens too.
+        answering: The work of answering sources.
         is_chat: Whether choices are messages, or texts.
         n: How many hypotheses of each source are choices.
         with_log_probs: Whether each choice has the log-probabilities of its tokens.
     """
 
-    service: Service
-    asked: Asked
+    model: Model
+    answering: Work
     is_chat: bool
     n: int
     with_log_probs: bool
 
     def work(self) -> Work:
-        """Returns the work of answering sources: each becomes a `Completed`."""
-        inner = self.service.decode(self.asked)
+        """Returns the work of answering sources: each becomes its `SourceChoices`."""
+        key = (self.is_chat, self.n, self.with_log_probs, self.answering.key)
 
-        def run(sources: Sequence[str]) -> list[Completed]:
-            return [*map(self._complete, inner.run(sources))]
+        def run(sources: Sequence[str]) -> list[SourceChoices]:
+            return [*map(self._complete, self.answering.run(sources))]
 
-        return Work((*self._key, inner.key), run)
+        return Work("complete", key, run, self.answering.facts)
 
-    @property
-    def _key(self) -> tuple[str, bool, int, bool]:
-        return ("complete", self.is_chat, self.n, self.with_log_probs)
-
-    @property
-    def _model(self) -> Model:
-        return self.service.models[self.asked.model]
-
-    def assemble(self, completed: Sequence[Completed]) -> dict[str, Any]:
+    def assemble(self, completed: Sequence[SourceChoices]) -> dict[str, Any]:
         """Returns the answer to the request; each source's choices stand behind those of the one before."""
         for each in completed:
             if len(each.choices) < self.n:
@@ -190,18 +233,23 @@ class Completion:
             "id": f"{'chatcmpl' if self.is_chat else 'cmpl'}-{uuid4().hex}",
             "object": "chat.completion" if self.is_chat else "text_completion",
             "created": int(time.time()),
-            "model": self.asked.model,
+            "model": self.answering.facts["model"],
             "choices": [{"index": index, **choice} for index, choice in enumerate(every)],
             "usage": {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written},
-            "system_fingerprint": str(self.service.decoder(self.asked).signature),
+            "system_fingerprint": self.answering.facts["signature"],
         }
 
-    def _complete(self, answer: Answer) -> Completed:
+    def read_replies(self, whole: dict[str, Any]) -> list[str]:
+        """Returns the texts of an answer's choices."""
+        choices = whole["choices"]
+        return [choice["message"]["content"] if self.is_chat else choice["text"] for choice in choices]
+
+    def _complete(self, answer: Answer) -> SourceChoices:
         entries, source = answer.ranking.entries[: self.n], answer.beams.source
-        scorer = self._model.sequence_scorer(self._model.directions[0])
+        scorer = self.model.sequence_scorer(self.model.directions[0])
         (read,) = scorer.encode([source])  # in the tokens of replies, with an end
         written = sum(len(entry.hypothesis.ids) for entry in entries)
-        return Completed([self._write_choice(source, each) for each in entries], len(read) - 1, written)
+        return SourceChoices([self._write_choice(source, each) for each in entries], len(read) - 1, written)
 
     def _write_choice(self, source: str, entry: Ranked) -> dict[str, Any]:
         hypothesis = entry.hypothesis
@@ -220,8 +268,8 @@ class Completion:
 
     def _write_log_probs(self, source: str, entry: Ranked) -> dict[str, Any]:
         """Returns the tokens with their log-probabilities; alternatives to each are not computed."""
-        pieces = split_text(self._model, entry)
-        values = self.service.token_log_probs(self.asked.model, source, entry)[: len(pieces)]
+        pieces = split_text(self.model, entry)
+        values = token_log_probs(self.model, source, entry)[: len(pieces)]
         if self.is_chat:
             content = [
                 {"token": piece, "logprob": value, "bytes": [*piece.encode()], "top_logprobs": []}
@@ -231,6 +279,22 @@ class Completion:
         offsets = [sum(map(len, pieces[:place])) for place in range(len(pieces))]
         top = [{piece: value} for piece, value in zip(pieces, values, strict=True)]
         return {"tokens": pieces, "token_logprobs": values, "top_logprobs": top, "text_offset": offsets}
+
+
+def token_log_probs(model: Model, source: str, entry: Ranked) -> list[float]:
+    """Returns the log-probability of each id of a hypothesis, under the direction that wrote it.
+
+    In reading order; what a direction writes first depends on nothing else of the hypothesis.
+    """
+    ids, direction = entry.hypothesis.ids, entry.direction
+    scorer = model.sequence_scorer(direction)
+    end = (scorer.end_id,) if ids and ids[-1] == scorer.end_id else ()
+    written = direction.arrange(ids[: len(ids) - len(end)])
+    parts = [direction.arrange(written[:count]) for count in range(1, len(written) + 1)]
+    (sums,) = scorer.log_probs([source], [[*parts, *([ids] if end else [])]])
+    steps = [after - before for before, after in zip([0.0, *sums], sums, strict=False)]
+    own, last = steps[: len(written)], steps[len(written) :]
+    return [*(own if direction is Direction.REGULAR else own[::-1]), *last]
 
 
 def split_text(model: Model, entry: Ranked) -> list[str]:

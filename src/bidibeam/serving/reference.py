@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from bidibeam._version import __version__
+from bidibeam.serving.errors import STATUSES
+from bidibeam.serving.requests import LIMIT
 from bidibeam.similarities import SIMILARITIES
+
+MOST = {"integer": "maximum", "string": "maxLength", "array": "maxItems"}
+"""What JSON Schema calls the limit of a type."""
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -16,7 +21,7 @@ if TYPE_CHECKING:
     from bidibeam.serving.settings import Limits
 
 
-def render_reference(openapi: Mapping[str, Any], statuses: Mapping[int, str], base: str) -> str:
+def render_reference(openapi: Mapping[str, Any], limits: Limits, base: str) -> str:
     """Returns the page; `base` is the address that its examples call."""
     environment = Environment(
         loader=PackageLoader("bidibeam.serving"),
@@ -30,30 +35,28 @@ def render_reference(openapi: Mapping[str, Any], statuses: Mapping[int, str], ba
         for path, methods in openapi["paths"].items()
         for method, route in methods.items()
     ]
-    values = {"version": __version__, "routes": routes, "statuses": statuses, "base": base.rstrip("/")}
+    values = {
+        "version": __version__,
+        "routes": routes,
+        "statuses": STATUSES,
+        "limits": limits,
+        "base": base.rstrip("/"),
+    }
     return environment.get_template("docs.html.j2").render(values)
 
 
 def describe_limits(openapi: dict[str, Any], models: Sequence[str], limits: Limits) -> dict[str, Any]:
     """Returns an OpenAPI description that names the models, and the most that a request may ask for."""
-    most: dict[str, tuple[str, dict[str, Any]]] = {  # by field: the type it is said of, and what
-        **dict.fromkeys(("beam_size", "n"), ("integer", {"maximum": limits.beam_size})),
-        **dict.fromkeys(
-            ("max_length", "max_tokens", "max_completion_tokens"), ("integer", {"maximum": limits.max_length})
-        ),
-        **dict.fromkeys(
-            ("source", "prompt"), ("string", {"minLength": 1, "maxLength": limits.source_characters})
-        ),
-        **dict.fromkeys(("sources", "lists"), ("array", {"maxItems": limits.sources})),
-        "similarity": ("string", {"enum": SIMILARITIES.names()}),
-        "model": ("string", {"enum": [*models]} if models else {}),
-    }
-    for name, schema in openapi["components"]["schemas"].items():
-        for field, (kind, known) in most.items() if name.endswith("Request") else ():
-            described = schema.get("properties", {}).get(field, {})
+    names: dict[str, Sequence[str]] = {"model": models, "similarity": SIMILARITIES.names()}
+    for schema in openapi["components"]["schemas"].values():
+        for field, described in schema.get("properties", {}).items():
+            own = described.pop(LIMIT, {})
             for each in (described, *described.get("anyOf", ())):
-                if each.get("type") == kind:
-                    each.update(known)
+                kind = each.get("type")
+                if kind in own:
+                    each[MOST[kind]] = getattr(limits, own[kind])
+                if kind == "string" and names.get(field) and schema["title"].endswith("Request"):
+                    each["enum"] = [*names[field]]
     for methods in openapi["paths"].values():
         for route in methods.values():
             route["responses"].pop("422", None)  # what FastAPI would answer is answered with 400
@@ -79,6 +82,7 @@ def _describe_route(
                 "name": name,
                 "kind": _name_kind(each),
                 "default": _show_default(each),
+                "most": _find_most(each),
                 "told": each.get("description", ""),
                 "is_required": name in schema.get("required", ()),
             }
@@ -105,6 +109,18 @@ def _name_kind(schema: Mapping[str, Any]) -> str:
         return "object"
     kind = str(schema.get("type", "any"))
     return f"list of {_name_kind(schema['items'])}" if kind == "array" and "items" in schema else kind
+
+
+def _find_most(schema: Mapping[str, Any]) -> str:
+    """Returns the most that a field may have: a number, or so many letters or items."""
+    units = {"maximum": "", "maxLength": " letters", "maxItems": " items"}
+    found = [
+        f"{each[key]:,}{unit}"
+        for each in (schema, *schema.get("anyOf", ()))
+        for key, unit in units.items()
+        if key in each
+    ]
+    return ", ".join(dict.fromkeys(found))
 
 
 def _show_default(schema: Mapping[str, Any]) -> str | None:

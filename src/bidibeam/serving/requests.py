@@ -5,28 +5,32 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic.config import JsonDict
 
 from bidibeam.errors import InputError
 from bidibeam.hypotheses import Beams, Direction
 from bidibeam.interchange.nbest import parse_beams
 from bidibeam.interchange.text_lines import JsonObject
-from bidibeam.serving.service import Asked, RequestError, Selection
+from bidibeam.serving.errors import RequestError
+from bidibeam.serving.service import Asked, Selection
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from bidibeam.decoding.decoder import Answer
     from bidibeam.serving.service import Service
     from bidibeam.serving.settings import Limits
 
-LARGEST = 1_000_000
+LARGEST_NUMBER = 1_000_000
+LIMIT = "limit"
+"""The key of a field's schema: which limits of the server hold for it."""
 MOST_OPTIONS = 20
 
 Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^:\x00-\x1f]+$")]
 """A name; "package.module:name" would run code, and is refused."""
 Word = Annotated[str, Field(max_length=100, pattern=r"^[^:\x00-\x1f]*$")]
-Number = Annotated[float, Field(allow_inf_nan=False, ge=-LARGEST, le=LARGEST)]
-Whole = Annotated[int, Field(ge=0, le=LARGEST)]
+Number = Annotated[float, Field(allow_inf_nan=False, ge=-LARGEST_NUMBER, le=LARGEST_NUMBER)]
+Whole = Annotated[int, Field(ge=0, le=LARGEST_NUMBER)]
 Options = Annotated[
     dict[Annotated[str, Field(pattern=r"^[a-z_]{1,40}$")], bool | Whole | Number | Word],
     Field(max_length=MOST_OPTIONS),
@@ -65,6 +69,11 @@ NBestObject = Annotated[
     ),
 ]
 """What `interchange.nbest` reads and checks, described."""
+EXAMPLE = "i have an exam tomorrow."
+EXAMPLE_LIST = {
+    "regular": [{"text": "I don't know."}, {"text": "At work."}],
+    "reverse": [{"text": "At work."}],
+}
 FORBIDDEN = ("space", "vectors", "metric")
 """Options that are no plain values, or name code; the server's own settings decide them."""
 ALIASES = {"lambda": "lambda_"}
@@ -84,13 +93,21 @@ SEARCH = (
 )
 
 
+def limited(**by_type: str) -> JsonDict:
+    """Returns what a field's schema says of limits: by JSON type, the name of a field of `Limits`.
+
+    `reference.describe_limits` puts the server's own numbers in their place.
+    """
+    return {LIMIT: {**by_type}}
+
+
 class Strict(BaseModel):
     """A body whose fields are all known."""
 
     model_config = ConfigDict(extra="forbid")
 
 
-class Choice(BaseModel):
+class SelectionFields(BaseModel):
     """How a reply is chosen."""
 
     strategy: Name | None = Field(
@@ -104,7 +121,7 @@ class Choice(BaseModel):
         {}, description="The strategy's settings: lambda, answer, agreement ..."
     )
 
-    def selection(self) -> Selection:
+    def to_selection(self) -> Selection:
         """Returns the same as the service takes it."""
         own = {
             field: tuple(sorted((ALIASES.get(name, name), value) for name, value in options.items()))
@@ -119,12 +136,20 @@ class Choice(BaseModel):
         return Selection(self.strategy, self.similarity, **own)
 
 
-class Search(Choice):
+class SearchFields(SelectionFields):
     """How a source is searched, and its reply chosen."""
 
     model: str | None = Field(None, max_length=200, description="A name of /v1/models; by default the first.")
-    beam_size: Whole | None = Field(None, description="B, hypotheses kept; the default is as tuned, or 10.")
-    max_length: Whole | None = Field(None, description="T, the most steps, the end token counted.")
+    beam_size: Whole | None = Field(
+        None,
+        description="B, hypotheses kept; the default is as tuned, or 10.",
+        json_schema_extra=limited(integer="beam_size"),
+    )
+    max_length: Whole | None = Field(
+        None,
+        description="T, the most steps, the end token counted.",
+        json_schema_extra=limited(integer="reply_tokens"),
+    )
     min_length: Whole | None = Field(None, description="Tokens before the reply may end.")
     length_penalty: Number | None = Field(None, description="Exponent a of the length formula.")
     length_formula: Name | None = Field(None, description="What scores are divided by: gnmt, power.")
@@ -144,21 +169,29 @@ class Search(Choice):
         None, max_length=100, description="Words that no reply may contain."
     )
 
-    def asked(self, service: Service, limits: Limits, *, replies_only: bool = True) -> Asked:
+    def to_asked(self, service: Service, limits: Limits, *, replies_only: bool = True) -> Asked:
         """Returns the same as the service takes it, within the limits."""
         check_limit("beam_size", self.beam_size or 0, limits.beam_size)
-        check_limit("max_length", self.max_length or 0, limits.max_length)
+        check_limit("max_length", self.max_length or 0, limits.reply_tokens)
         values = {name: getattr(self, name) for name in SEARCH}
         values["bad_words"] = None if self.bad_words is None else tuple(self.bad_words)
         search = tuple((name, value) for name, value in values.items() if value is not None)
-        return Asked(service.find_model(self.model), self.selection(), search, replies_only)
+        return Asked(service.find_model(self.model), self.to_selection(), search, replies_only)
 
 
-class DecodeRequest(Search, Strict):
+class DecodeRequest(SearchFields, Strict):
     """Sources to answer."""
 
-    source: str | None = Field(None, description="One source.", examples=["i have an exam tomorrow."])
-    sources: list[str] | None = Field(None, min_length=1, description="Or many.")
+    source: str | None = Field(
+        None,
+        min_length=1,
+        description="One source.",
+        examples=[EXAMPLE],
+        json_schema_extra=limited(string="source_characters"),
+    )
+    sources: list[str] | None = Field(
+        None, min_length=1, description="Or many.", json_schema_extra=limited(array="sources")
+    )
     n_best: Whole = Field(0, description="How many hypotheses of each source to return, ranked; 0 for none.")
     scores: bool = Field(False, description="Whether hypotheses come with all their numbers.")
 
@@ -169,31 +202,31 @@ class DecodeRequest(Search, Strict):
                 "Give source, a string, or sources, a list of strings, and not both.", "source"
             )
         sources = [self.source] if self.source is not None else self.sources or []
-        check_sources(sources, limits)
+        check_sources(sources, limits, "source" if self.sources is None else "sources")
         return sources
 
 
-class ExplainRequest(Search, Strict):
+class ExplainRequest(SearchFields, Strict):
     """A source to explain, or an n-best list."""
 
-    source: str | None = Field(None, examples=["i have an exam tomorrow."])
-    list: NBestObject | None = Field(None, description="An n-best object, as docs/nbest.md has it.")
+    source: str | None = Field(
+        None,
+        min_length=1,
+        description="A source.",
+        examples=[EXAMPLE],
+        json_schema_extra=limited(string="source_characters"),
+    )
+    list: NBestObject | None = Field(None, description="Or an n-best object, as docs/nbest.md has it.")
 
 
-class RankRequest(Choice, Strict):
+class RankRequest(SelectionFields, Strict):
     """N-best lists to rank."""
 
     lists: list[NBestObject] = Field(
         min_length=1,
         description="One object a source, as docs/nbest.md has it.",
-        examples=[
-            [
-                {
-                    "regular": [{"text": "I don't know."}, {"text": "At work."}],
-                    "reverse": [{"text": "At work."}],
-                }
-            ]
-        ],
+        examples=[[EXAMPLE_LIST]],
+        json_schema_extra=limited(array="sources"),
     )
     n_best: Whole = Field(0, description="How many hypotheses of each list to return; 0 for the reply alone.")
 
@@ -230,70 +263,65 @@ class Replies(BaseModel):
     replies: list[Reply]
 
 
-class ErrorBody(BaseModel):
-    """What went wrong."""
-
-    message: str
-    type: str
-    param: str | None
-    code: str | None
-
-
-class ErrorResponse(BaseModel):
-    """Any answer but 200."""
-
-    error: ErrorBody
-
-
-def check_limit(name: str, value: int, most: int) -> None:
-    """Refuses a number that is larger than the server's limit."""
+def check_limit(field: str, value: int, most: int, *, called: str = "") -> None:
+    """Refuses a number of a field that is larger than the server's limit."""
     if value > most:
-        raise RequestError(f"{name} must be at most {most:,} on this server, not {value:,}.", name)
+        told = f"{called or field} must be at most {most:,} on this server, not {value:,}."
+        raise RequestError(told, field)
 
 
-def check_sources(sources: Sequence[str], limits: Limits, name: str = "source") -> None:
-    """Refuses too many sources, an empty one, or one that is too long."""
+def check_sources(
+    sources: Sequence[str], limits: Limits, field: str = "source", *, called: str = "source"
+) -> None:
+    """Refuses too many sources of a field, an empty one, or one that is too long."""
     if len(sources) > limits.sources:
         raise RequestError(
             f"A request may have {limits.sources:,} sources on this server, not {len(sources):,}: send the "
             "others in another one.",
-            f"{name}s",
+            field,
         )
     for number, source in enumerate(sources, start=1):
         of = f" {number}" if len(sources) > 1 else ""
         if not source.strip():
-            raise RequestError(f"The {name}{of} is empty.", name)
+            raise RequestError(f"The {called}{of} is empty.", field)
         if len(source) > limits.source_characters:
             raise RequestError(
-                f"The {name}{of} has {len(source):,} characters; {limits.source_characters:,} are the most "
+                f"The {called}{of} has {len(source):,} characters; {limits.source_characters:,} are the most "
                 "on this server.",
-                name,
+                field,
             )
 
 
-def read_lists(values: Sequence[dict[str, Any]], limits: Limits, name: str = "lists") -> list[Beams]:
+def read_lists(values: Sequence[dict[str, Any]], limits: Limits, field: str = "lists") -> list[Beams]:
     """Returns n-best lists, each checked as a line of a file is, and within the limits."""
     if len(values) > limits.sources:
         raise RequestError(
-            f"A request may have {limits.sources:,} lists on this server, not {len(values):,}.", name
+            f"A request may have {limits.sources:,} lists on this server, not {len(values):,}.", field
         )
     found = []
     for number, value in enumerate(values):
-        place = f"{name}[{number}]" if name == "lists" else name
+        place = f"{field}[{number}]" if field == "lists" else field
         try:
             beams = parse_beams(JsonObject.of(value, place, number=number + 1))
         except InputError as error:
-            raise RequestError(str(error), name) from error
+            raise RequestError(str(error), field) from error
         for direction in Direction:
-            check_limit(f"{place}.{direction}", len(beams.of(direction)), limits.hypotheses)
-        for hypothesis in (*beams.regular, *beams.reverse):
-            check_limit(f"{place}: characters of a text", len(hypothesis.text), limits.source_characters)
+            called = f"{place}: the number of {direction.value} hypotheses"
+            check_limit(field, len(beams.of(direction)), limits.hypotheses, called=called)
+        longest = max((len(each.text) for each in (*beams.regular, *beams.reverse)), default=0)
+        called = f"{place}: the number of characters of a text"
+        check_limit(field, longest, limits.source_characters, called=called)
         found.append(beams)
     return found
 
 
 def write_replies(
-    answers: Sequence[Answer], *, n_best: int, scores: bool = False, with_ids: bool = False, **facts: Any
+    answers: Sequence[Answer],
+    *,
+    n_best: int,
+    scores: bool = False,
+    with_ids: bool = False,
+    facts: Mapping[str, str],
 ) -> Replies:
     """Returns what a client receives: replies, and as many hypotheses of each as it asked for."""
     replies = []
@@ -317,7 +345,7 @@ def write_replies(
                 hypotheses=hypotheses if n_best else None,
             )
         )
-    return Replies(replies=replies, **facts)
+    return Replies.model_validate({**facts, "replies": replies})
 
 
 def _numbers(hypothesis: Any) -> dict[str, Any]:

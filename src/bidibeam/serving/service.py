@@ -9,40 +9,31 @@ from typing import TYPE_CHECKING, Any
 from bidibeam.api.decoders import choose_default, default_search, load_decoder
 from bidibeam.api.tuned import TunedSettings
 from bidibeam.decoding.decoder import Answer, Decoder, Ranker
-from bidibeam.decoding.explaining import explain_beams
+from bidibeam.decoding.explaining import explain_beams, system_of
 from bidibeam.errors import BidibeamError
-from bidibeam.hypotheses import Beams, Direction
+from bidibeam.hypotheses import Beams
 from bidibeam.serving.batching import Work
+from bidibeam.serving.errors import RequestError, setting_error
+from bidibeam.serving.settings import ServerSettings
 from bidibeam.similarities.word_vectors import WordVectors
 from bidibeam.strategies.ranking import check_requirements, warm_up
 from bidibeam.strategies.settings import (
-    DEFAULT_SYSTEM,
     FOR_ANY_LISTS,
     FOR_LISTS,
     StrategySettings,
     default_for_lists,
+    imply_strategy,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from bidibeam.hypotheses import Ranked
     from bidibeam.models.base import Model
     from bidibeam.protocols import Strategy
 
 KEPT = 64
 """Decoders that are kept; they hold settings, not weights."""
-
-
-class RequestError(BidibeamError):
-    """A request that cannot be answered, and the field that is to blame."""
-
-    def __init__(
-        self, message: str, param: str | None = None, *, status: int = 400, code: str | None = None
-    ) -> None:
-        super().__init__(message)
-        self.param, self.status, self.code = param, status, code
 
 
 @dataclass(frozen=True)
@@ -61,20 +52,26 @@ class Selection:
     similarity_options: tuple[tuple[str, Any], ...] = ()
     strategy_options: tuple[tuple[str, Any], ...] = ()
 
-    def settings(self, default: str | None = None) -> StrategySettings | None:
-        """Returns the strategy's settings; None where nothing is asked for, and there is no default."""
-        name = self.strategy or ("bidia" if self.similarity or self.similarity_options else default)
-        if name is None and not self.strategy_options:
+    def settings(self) -> StrategySettings | None:
+        """Returns the strategy's settings; None where nothing is asked for.
+
+        Options without a strategy are those of the one that the command line takes them for.
+        """
+        known = {"similarity": self.similarity, "similarity_options": self.similarity_options}
+        given = [name for name, value in known.items() if value]
+        name = self.strategy or imply_strategy([*given, *dict(self.strategy_options)])
+        if name is None:
             return None
-        settings = StrategySettings.named(name or DEFAULT_SYSTEM.split()[0]).override(
+        try:
+            settings = StrategySettings.named(name)
+        except BidibeamError as error:
+            raise setting_error(error, "strategy") from error
+        settings = settings.override(
             options=dict(self.strategy_options),
             similarity=self.similarity,
             similarity_options=dict(self.similarity_options),
         )
-        if self.similarity is not None and not settings.compares:
-            raise RequestError(
-                f"The strategy {settings.name} compares no hypotheses, so it has no similarity.", "similarity"
-            )
+        settings.check_compares(given)
         return settings
 
 
@@ -110,12 +107,12 @@ class Service:
         models: Mapping[str, Model],
         *,
         vectors: Path | None = None,
-        max_batch: int = 16,
+        max_batch: int = ServerSettings.max_batch,
         workers: int = 1,
     ) -> None:
         self.models = dict(models)
         self._vectors, self._max_batch, self._workers = vectors, max_batch, workers
-        self.decoder = lru_cache(KEPT)(self._load_decoder)
+        self._decoder = lru_cache(KEPT)(self._load_decoder)
         self._strategy = lru_cache(KEPT)(self._build_strategy)
         self._space = lru_cache(None)(self._read_vectors)
 
@@ -137,47 +134,36 @@ class Service:
 
     def decode(self, asked: Asked) -> Work:
         """Returns the work of answering sources: each becomes an `Answer`."""
-        decoder = self.decoder(asked)
+        decoder = self._decoder(asked)
 
         def run(sources: Sequence[str]) -> list[Answer]:
             return [*decoder.answers(Beams(str(place), source) for place, source in enumerate(sources, 1))]
 
-        return Work(("decode", asked), run)
+        return Work("decode", asked, run, _describe_decoder(asked, decoder))
 
     def explain(self, asked: Asked) -> Work:
         """Returns the work of explaining sources: each becomes an explanation's document."""
-        decoder = self.decoder(asked)
-        return Work(("explain", asked), lambda sources: [decoder.explain(each).to_dict() for each in sources])
+        decoder = self._decoder(asked)
+
+        def run(sources: Sequence[str]) -> list[dict[str, Any]]:
+            return [decoder.explain(source).to_dict() for source in sources]
+
+        return Work("explain", asked, run, _describe_decoder(asked, decoder))
 
     def rank(self, selection: Selection, lists: Sequence[Beams]) -> Work:
         """Returns the work of ranking n-best lists: each becomes an `Answer`."""
-        strategy, known = self.strategy_for(selection, lists)
-        return Work(("rank", known), Ranker(strategy, self._workers).answers)
+        strategy, key = self._find_strategy(selection, lists, FOR_LISTS)
+        return Work("rank", key, Ranker(strategy, self._workers).answers, _describe_strategy(strategy))
 
     def explain_lists(self, selection: Selection, lists: Sequence[Beams]) -> Work:
         """Returns the work of explaining n-best lists: each becomes an explanation's document."""
-        strategy, known = self.strategy_for(selection, lists, FOR_ANY_LISTS)
-        signature = str(strategy.signature)
+        strategy, key = self._find_strategy(selection, lists, FOR_ANY_LISTS)
+        facts = _describe_strategy(strategy)
 
         def run(lists: Sequence[Beams]) -> list[dict[str, Any]]:
-            return [explain_beams(each, strategy, signature=signature).to_dict() for each in lists]
+            return [explain_beams(each, strategy, signature=facts["signature"]).to_dict() for each in lists]
 
-        return Work(("explain lists", known), run)
-
-    def token_log_probs(self, name: str, source: str, entry: Ranked) -> list[float]:
-        """Returns the log-probability of each id of a hypothesis, under the direction that wrote it.
-
-        In reading order; what a direction writes first depends on nothing else of the hypothesis.
-        """
-        model, ids, direction = self.models[name], entry.hypothesis.ids, entry.direction
-        scorer = model.sequence_scorer(direction)
-        end = (scorer.end_id,) if ids and ids[-1] == scorer.end_id else ()
-        written = direction.arrange(ids[: len(ids) - len(end)])
-        parts = [direction.arrange(written[:count]) for count in range(1, len(written) + 1)]
-        (sums,) = scorer.log_probs([source], [[*parts, *([ids] if end else [])]])
-        steps = [after - before for before, after in zip([0.0, *sums], sums, strict=False)]
-        own, last = steps[: len(written)], steps[len(written) :]
-        return [*(own if direction is Direction.REGULAR else own[::-1]), *last]
+        return Work("explain lists", key, run, facts)
 
     def _load_decoder(self, asked: Asked) -> Decoder:
         model = self.models[asked.model]
@@ -202,20 +188,21 @@ class Service:
         warm_up(decoder.ranker.strategy)
         return decoder
 
-    def strategy_for(
-        self, selection: Selection, lists: Sequence[Beams], defaults: Sequence[str] = FOR_LISTS
+    def _find_strategy(
+        self, selection: Selection, lists: Sequence[Beams], defaults: Sequence[str]
     ) -> tuple[Strategy, Selection]:
         """Returns what ranks lists, which must hold what it needs, and the selection that names it."""
-        known = selection
+        key = selection
         if selection.settings() is None:
-            known = replace(selection, strategy=default_for_lists(lists, defaults))
-        strategy: Strategy = self._strategy(known)
+            key = replace(selection, strategy=default_for_lists(lists, defaults))
+        strategy: Strategy = self._strategy(key)
+        name = system_of(strategy).split()[0]
         for beams in lists:
-            check_requirements(beams, strategy.requirements, known.strategy or "bidia")
-        return strategy, known
+            check_requirements(beams, strategy.requirements, name)
+        return strategy, key
 
     def _build_strategy(self, selection: Selection) -> Strategy:
-        settings = selection.settings(DEFAULT_SYSTEM)
+        settings = selection.settings()
         assert settings is not None
         strategy = settings.build(space=lambda: self._space(None))
         warm_up(strategy)
@@ -232,6 +219,14 @@ class Service:
                 "similarity",
             )
         return WordVectors.from_file(self._vectors)
+
+
+def _describe_decoder(asked: Asked, decoder: Decoder) -> dict[str, str]:
+    return {"model": asked.model, "strategy": decoder.system, "signature": str(decoder.signature)}
+
+
+def _describe_strategy(strategy: Strategy) -> dict[str, str]:
+    return {"strategy": system_of(strategy), "signature": str(strategy.signature)}
 
 
 def _check_chooses(strategy: Strategy) -> None:

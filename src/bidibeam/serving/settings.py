@@ -10,27 +10,26 @@ from bidibeam.errors import SettingsError, check_setting
 
 LOCAL_NAMES = ("localhost",)
 LARGEST = 1_000_000_000
+TOLD = "told"
+"""The key of a limit's metadata: what help says of it."""
+
+
+def _limit(default: int, told: str) -> int:
+    """Returns a field of `Limits`, with what help says of it."""
+    limit: int = field(default=default, metadata={TOLD: told})
+    return limit
 
 
 @dataclass(frozen=True)
 class Limits:
-    """The most that one request may ask for; more is refused by name.
+    """The most that one request may ask for, a flag --max-... each; more is refused by name."""
 
-    Attributes:
-        body_bytes: Bytes of a request's body.
-        sources: Sources, prompts or lists of one request.
-        source_characters: Characters of a source, and of each hypothesis of a list.
-        hypotheses: Hypotheses of one list, in each direction.
-        beam_size: B of a search.
-        max_length: T of a search.
-    """
-
-    body_bytes: int = 4_000_000
-    sources: int = 64
-    source_characters: int = 10_000
-    hypotheses: int = 200
-    beam_size: int = 100
-    max_length: int = 256
+    body_bytes: int = _limit(4_000_000, "Bytes of a request.")
+    sources: int = _limit(64, "Sources, prompts or lists of a request.")
+    source_characters: int = _limit(10_000, "Characters of a source, and of a hypothesis that is sent.")
+    hypotheses: int = _limit(200, "Hypotheses of a list that is sent, in each direction.")
+    beam_size: int = _limit(100, "The widest beam that may be asked for.")
+    reply_tokens: int = _limit(256, "The largest T that may be asked for: max_length, max_tokens.")
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
@@ -77,8 +76,7 @@ class ServerSettings:
         check_setting(is_timeout, "timeout_s", self.timeout_s, "above 0 and at most 86,400")
         if self.queue < self.limits.sources:
             raise SettingsError(
-                f"queue must hold the sources of one request at least: it is {self.queue}, and max_sources "
-                f"is {self.limits.sources}."
+                f"queue must be at least max_sources, {self.limits.sources}, not {self.queue}."
             )
         if self.api_key is not None and not (self.api_key.strip() and self.api_key.isascii()):
             raise SettingsError("api_key must be ASCII and not blank: clients send it in a header.")

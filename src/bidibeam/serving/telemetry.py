@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+import traceback
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, generate_latest
@@ -12,7 +13,6 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 from bidibeam._version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
     from typing import TextIO
 
     from bidibeam.serving.batching import Batcher
@@ -52,9 +52,8 @@ class Metrics:
         self.running = Gauge("bidibeam_sources_running", "Sources being worked on.", **kind)
         Info("bidibeam_build", "The version.", **kind).info({"version": __version__})
 
-    def watch(self, key: Hashable, waits_s: list[float]) -> None:
+    def watch(self, kind: str, waits_s: list[float]) -> None:
         """Counts a call of the worker."""
-        kind = str(key[0]) if isinstance(key, tuple) else "other"
         self.batches.labels(kind).observe(len(waits_s))
         self.sources.labels(kind).inc(len(waits_s))
         for wait_s in waits_s:
@@ -80,6 +79,13 @@ class Log:
 
     def __init__(self, stream: TextIO | None = None, *, has_texts: bool = False) -> None:
         self._stream, self._has_texts = stream, has_texts
+
+    def write_bug(self, error: BaseException) -> None:
+        """Writes a bug of ours or a model's; its message may hold a text, so it is written if those are."""
+        trace = traceback.extract_tb(error.__traceback__)
+        place = f"{trace[-1].filename}:{trace[-1].lineno}" if trace else None
+        told = " ".join(str(error).split())
+        self.write("bug", kind=type(error).__name__, place=place, texts={"message": told})
 
     def write(self, event: str, *, texts: dict[str, Any] | None = None, **facts: Any) -> None:
         """Writes a line."""

@@ -30,6 +30,11 @@ OPTION_WORDS = {
     "reverse": "candidates",
 }
 """Words of a system's name, and the options whose values they are."""
+OPTION_OWNERS = {
+    **dict.fromkeys(("similarity", "similarity_options", "vectors", "answer", "agreement"), "bidia"),
+    **dict.fromkeys(("length_exponent", "word_reward"), "vbs-tuned"),
+}
+"""The strategies that are meant by an option where none is named; by any other it is bidis."""
 DEFAULT_SYSTEM = "bidis lambda=1"
 """The default system, by both directions; it stays unless tuning finds a clearly better one."""
 FOR_LISTS = ("bidis", "bidia")
@@ -234,6 +239,13 @@ class StrategySettings:
         if isinstance(self.similarity_options.get("space"), str | int):
             raise SettingsError("Word vectors are given by `vectors`, a file, not as an option.")
 
+    def check_compares(self, given: Iterable[str]) -> None:
+        """Makes sure that options of a similarity, called as given, are said of a strategy that has one."""
+        if not self.compares and (name := next(iter(given), None)) is not None:
+            raise SettingsError(
+                f"The strategy {self.name} compares no hypotheses, so it has no {name}.", name
+            )
+
     def check_penalty(self) -> None:
         """Makes sure that the similarity has a T if one is to come from what was tuned."""
         if self.wants_tuned and not self.has_penalty:
@@ -274,6 +286,11 @@ def strategy_named(name: str, tuned: Mapping[str, Mapping[str, Any]] | None = No
     settings = StrategySettings.named(name).with_tuned(tuned or {})
     settings.check_tuned()
     return settings
+
+
+def imply_strategy(options: Iterable[str]) -> str | None:
+    """Returns whose options these are, by the first; None where there are none."""
+    return next((OPTION_OWNERS.get(name, "bidis") for name in options), None)
 
 
 def rank_simplicity(system: str) -> int:

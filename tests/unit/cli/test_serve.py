@@ -58,7 +58,7 @@ def test_models_are_named_once(args: tuple[str, ...], told: str) -> None:
         (("--timeout-s", "0"), "--timeout-s must be above 0 and at most 86,400, not 0.0."),
         (
             ("--queue", "8"),
-            "--queue must hold the sources of one request at least: it is 8, and --max-sources is 64.",
+            "--queue must be at least --max-sources, 64, not 8.",
         ),
     ],
 )

@@ -93,6 +93,23 @@ def test_options_reach_the_strategy_and_its_similarity(served: Served) -> None:
     assert edit["strategy"] == "bidia edit"
 
 
+def test_options_alone_say_whose_they_are_as_flags_do(served: Served) -> None:
+    either = {"source": "red cat", "strategy_options": {"answer": "either"}}
+    assert served.post("/api/decode", either)["strategy"] == "bidia bleu_t either"
+    lists = [{"regular": [{"text": "a"}], "reverse": [{"text": "a"}]}]
+    told, _ = served.refuse("/api/rank", {"lists": lists, "strategy_options": {"lambda": 0.5}})
+    assert "and bidis needs it" in told
+    told, param = served.refuse(
+        "/api/decode", {**either, "strategy": "vbs", "similarity_options": {"order": 2}}
+    )
+    assert "vbs" in told
+    told, param = served.refuse(
+        "/api/decode", {"source": "a", "strategy": "vbs", "similarity_options": {"order": 2}}
+    )
+    assert told == "The strategy vbs compares no hypotheses, so it has no similarity_options."
+    assert param == "similarity_options"
+
+
 def test_each_model_answers_by_its_name(served: Served) -> None:
     assert served.post("/api/decode", {"source": "red"})["model"] == "toy"
     assert served.post("/api/decode", {"source": "red", "model": "again"})["model"] == "again"
@@ -143,7 +160,7 @@ def test_lists_are_ranked_without_a_model() -> None:
             "place": 1,
             "partner": 0,
         }
-        assert served.client.get("/ready").json() == {"status": "ready", "models": []}
+        assert served.client.get("/ready").json() == {"status": "ready"}
         told, _ = served.refuse("/api/decode", {"source": "red"}, 404)
         assert told == "This server has no model: it ranks lists alone."
 
@@ -172,7 +189,7 @@ def test_the_oracle_ranks_lists_that_have_references(served: Served) -> None:
     [
         ({}, "Give source, a string, or sources, a list of strings, and not both.", "source"),
         ({"source": " "}, "The source is empty.", "source"),
-        ({"sources": ["a", ""]}, "The source 2 is empty.", "source"),
+        ({"sources": ["a", ""]}, "The source 2 is empty.", "sources"),
         ({"source": "a", "strategie": "vbs"}, "There is no field 'strategie' here.", "strategie"),
         ({"source": 5}, "source: input should be a valid string, received 5.", "source"),
         ({"source": "a" * 81}, "The source has 81 characters; 80 are the most on this server.", "source"),
@@ -195,7 +212,7 @@ def test_the_oracle_ranks_lists_that_have_references(served: Served) -> None:
         (
             {"source": "a", "strategy": "bidja"},
             f"Unknown strategy 'bidja'. Did you mean 'bidia'? Choose one of: {KNOWN}.",
-            None,
+            "strategy",
         ),
         (
             {"source": "a", "strategy": "vbs", "similarity": "edit"},
@@ -227,7 +244,7 @@ def test_the_oracle_ranks_lists_that_have_references(served: Served) -> None:
 def test_what_cannot_be_answered_is_refused_by_name(
     toy_model: Model, body: dict[str, Any], told: str, param: str | None
 ) -> None:
-    limits = Limits(sources=8, source_characters=80, beam_size=20, max_length=30)
+    limits = Limits(sources=8, source_characters=80, beam_size=20, reply_tokens=30)
     with serve({"toy": toy_model}, limits=limits) as served:
         assert served.refuse("/api/decode", body) == (told, param)
 
@@ -246,7 +263,7 @@ def test_what_cannot_be_answered_is_refused_by_name(
         ),
         (
             {"lists": [{"regular": [{"text": "a"}] * 4}]},
-            "lists[0].regular must be at most 3 on this server, not 4.",
+            "lists[0]: the number of regular hypotheses must be at most 3 on this server, not 4.",
         ),
         ({"lists": LISTS * 5}, "A request may have 8 lists on this server, not 10."),
         (

@@ -27,7 +27,7 @@ class Recorder:
         self.may_go.set()
 
     def work(self, key: str = "key") -> Work:
-        return Work(key, self.run)
+        return Work(key, key, self.run)
 
     def run(self, items: Sequence[Any]) -> list[str]:
         self.calls.append([*items])
@@ -76,7 +76,7 @@ def test_what_waits_is_done_together_by_key_and_in_order(batcher: Batcher, recor
 
 
 def test_a_young_item_waits_for_others_until_the_batch_is_full(recorder: Recorder) -> None:
-    batcher = Batcher(max_batch=2, max_wait_ms=60_000)
+    batcher = Batcher(max_batch=2, max_wait_ms=60_000, capacity=9)
 
     one = batcher.submit(recorder.work(), ["one"])
     assert not recorder.calls
@@ -111,7 +111,7 @@ def test_an_item_that_nobody_waits_for_is_never_worked_on(batcher: Batcher, reco
 
 
 def test_an_item_that_left_fills_no_batch(recorder: Recorder) -> None:
-    batcher = Batcher(max_batch=2, max_wait_ms=60_000)
+    batcher = Batcher(max_batch=2, max_wait_ms=60_000, capacity=9)
     (left,) = batcher.submit(recorder.work(), ["left"])
     left.cancel()
 
@@ -137,7 +137,7 @@ def test_a_bad_item_fails_alone_and_the_worker_lives(batcher: Batcher, recorder:
 
 
 def test_work_that_returns_too_few_results_fails(batcher: Batcher) -> None:
-    (future,) = batcher.submit(Work("short", lambda _: []), ["one"])
+    (future,) = batcher.submit(Work("short", "key", lambda _: []), ["one"])
 
     with pytest.raises(ValueError, match="shorter"):
         future.result(WAIT_S)
@@ -160,7 +160,9 @@ def test_closing_answers_what_was_accepted_and_takes_nothing_more(
 
 def test_it_tells_how_long_items_waited(recorder: Recorder) -> None:
     seen: list[tuple[object, int]] = []
-    batcher = Batcher(max_wait_ms=0, watch=lambda key, waits: seen.append((key, len(waits))))
+    batcher = Batcher(
+        max_batch=9, max_wait_ms=0, capacity=9, watch=lambda key, waits: seen.append((key, len(waits)))
+    )
 
     results(batcher.submit(recorder.work("k"), ["1", "2"]))
 
