@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 BUNDLED_NAME = "bidibeam"
 """What the small model that comes with the package is called."""
+BACKLOG = 1024
+"""Connections that may wait to be accepted."""
 EXAMPLES = ("i have an exam tomorrow.", "what do you do for fun?", "hi, how are you?")
 """Sources for it to try."""
 
@@ -165,10 +167,14 @@ def _name_models(
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """Returns a socket that listens, before models are loaded."""
+    """Returns a socket that listens, before models are loaded.
+
+    It says that it is of TCP: only then does asyncio send an answer's parts at once, and not 40 ms apart.
+    """
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        return socket.create_server((host, port), family=family, backlog=1024)
+        number = socket.create_server((host, port), family=family, backlog=BACKLOG).detach()
+        return socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, fileno=number)
     except OSError as error:
         told = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror  # no address
         raise InputError(
