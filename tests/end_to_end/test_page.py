@@ -399,7 +399,8 @@ const contrast = (it) => {{
   const [a, b] = [light(parse(ink).slice(0, 3)), light(behind(it))];
   return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
 }};
-return {TEXTS}.filter((it) => !it.closest(".rank, option, title") && it.checkVisibility() && contrast(it) < 4.5)
+const isPlain = (it) => !it.closest(".rank, option, title") && it.checkVisibility();
+return {TEXTS}.filter((it) => isPlain(it) && contrast(it) < 4.5)
   .map((it) => [contrast(it), it.outerHTML]);
 """
 

@@ -97,9 +97,14 @@ async function post(address, body, signal) {
     throw error.name === "AbortError" ? error : new Error("The server does not answer. Is it running?");
   });
   const content = await answer.json().catch(() => null);
-  if (answer.status === 401) $("key-row").hidden = false;
+  if (answer.status === 401) askKey();
   if (answer.ok && content) return content;
   throw new Error(content?.error?.message ?? `The server answered with status ${answer.status}.`);
+}
+
+function askKey() {
+  $("key-row").hidden = false;
+  $("key").focus();
 }
 
 function setUpForm() {
