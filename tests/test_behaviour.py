@@ -40,6 +40,7 @@ COMMANDS = {
     "tune": f"regular reverse dtype data strategy vectors sources batch-size {SEARCH}",
     "decode": f"regular reverse dtype n-best resume batch-size {CHOICE} {SEARCH}",
     "chat": f"{CHOICE} {SEARCH}",
+    "explain": f"lists first out regular reverse dtype {CHOICE} {SEARCH}",
     "rerank": f"max-length tuned direction words n-best resume {CHOICE} {LISTS}",
     "convert": f"direction words ranked to out {LISTS}",
     "score": f"model direction out overwrite length-penalty length-formula list-direction batch-size device "

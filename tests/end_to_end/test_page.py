@@ -399,8 +399,9 @@ const contrast = (it) => {{
   const [a, b] = [light(parse(ink).slice(0, 3)), light(behind(it))];
   return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
 }};
-const shown = {TEXTS}.filter((it) => !it.closest(".rank, option, title") && it.checkVisibility());
-return shown.filter((it) => contrast(it) < 4.5).map((it) => [contrast(it), it.outerHTML]);
+const isPlain = (it) => !it.closest(".rank, option, title") && it.checkVisibility();
+return {TEXTS}.filter((it) => isPlain(it) && contrast(it) < 4.5)
+  .map((it) => [contrast(it), it.outerHTML]);
 """
 
 

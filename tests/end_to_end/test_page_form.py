@@ -120,7 +120,7 @@ def test_settings_ask_again_and_the_link_brings_all_of_it_back(browser: Browser,
 
     browser.find(".examples button").click()
     browser.wait_for(".reply", "how are you? too")
-    browser.find("#beam").send_keys("7", Keys.TAB)
+    browser.find("#beam_size").send_keys("7", Keys.TAB)
     browser.wait_for(".reply", "too")
     browser.choose("#similarity", "edit")
     browser.wait_for("#status", "The reply is")
@@ -183,7 +183,7 @@ def test_a_key_is_asked_for_sent_and_kept_for_the_session_alone(browser: Browser
 
     browser.find("#source").send_keys("hello", Keys.ENTER)
     browser.wait_for("#problem", "The API key is wrong.")
-    browser.find("#key").send_keys("secret", Keys.ENTER)
+    browser.press("secret", Keys.ENTER)  # the field has the focus
     browser.wait_for(".reply", "hello too")
 
     assert browser.run("return [sessionStorage.length, localStorage.length, document.cookie]") == [1, 0, ""]
@@ -206,4 +206,4 @@ def test_the_form_fits_a_phone_and_examples_are_text(browser: Browser, stub: Stu
     assert browser.texts(".examples button") == OFFER["examples"]
     assert browser.run("return document.documentElement.scrollWidth") <= PHONE[0]
     assert browser.find("#source").get_attribute("maxlength") == "60"
-    assert browser.find("#beam").get_attribute("max") == "50"
+    assert browser.find("#beam_size").get_attribute("max") == "50"

@@ -69,6 +69,8 @@ CALLS = [
     "prepare jsonl --source turns.jsonl.gz --out new",
     "tune run --sources 2 --beam-size 2 --strategy bidis",
     "info run --json",
+    "explain run hello --beam-size 4 --out why.html",
+    "explain --lists lists.jsonl --out why.json",
     *(f"rerank {name} --words --n-best out.jsonl" for name in LISTS),
     *(f"convert {name} -o out.jsonl" for name in LISTS),
 ]

@@ -108,7 +108,7 @@ def test_the_form_offers_what_the_server_has() -> None:
     assert page.held["option"] == listed
     assert {"how are you?", "<i>no</i>"} <= {*page.held["button"]}
     assert json.loads(page.held["script"][1]) == SERVER
-    (beam,) = (each for each in page.all("input") if each.get("id") == "beam")
+    (beam,) = (each for each in page.all("input") if each.get("id") == "beam_size")
     assert (beam["max"], page.all("textarea")[0]["maxlength"]) == ("50", "1000")
 
 

@@ -68,11 +68,16 @@ function paintHead({ root, known, own, winners, state }) {
   const isNone = !own && !known.reply;
   const text = isNone ? "(no reply)" : shown(own ? own.text : known.reply);
   reply.classList.toggle("long", text.length > 100);
-  reply.replaceChildren(make("span", { dir: "auto" }, text), ...(own?.isChanged ? [" ", make("span.changed", "changed")] : []));
-  const why = own ? [make("b", own.system), own.reason ? ` answers so, since ${clean(own.reason)}` : " answers so."]
-    : isNone && known.choices.length ? [`${known.system} could not choose, since something that it needs is missing.`] : [];
-  root.querySelector(".why").replaceChildren(...why);
+  const changed = own?.isChanged ? [" ", make("span.changed", "changed")] : [];
+  reply.replaceChildren(make("span", { dir: "auto" }, text), ...changed);
+  root.querySelector(".why").replaceChildren(...tellWhy(known, own));
   root.querySelector(".decides").replaceChildren(...tellLength(known, winners, state, own));
+}
+
+function tellWhy(known, own) {
+  if (own) return [make("b", own.system), own.reason ? ` answers so, since ${clean(own.reason)}` : " answers so."];
+  if (known.reply || !known.choices.length) return [];
+  return [`${known.system} could not choose, since something that it needs is missing.`];
 }
 
 // Whether the length term decides, or agreement by itself.
@@ -124,8 +129,10 @@ function findRanges(known) {
   const ranges = {};
   const T = known.similarity.length_term?.T.reverse;
   if (T && has("bidia", "mbr")) ranges.T = { start: T, max: Math.max(2 * longest, Math.ceil(1.5 * T)) };
-  if (has("bidis")) ranges.lambda = { start: options.lambda, min: Math.min(0, options.lambda), max: Math.max(3, 2 * options.lambda) };
-  if (has("vbs", "reverse-vbs", "bidis", "vbs-tuned", "loglinear") && hypotheses.some((each) => each.log_prob !== null)) {
+  const weight = options.lambda;
+  if (has("bidis")) ranges.lambda = { start: weight, min: Math.min(0, weight), max: Math.max(3, 2 * weight) };
+  const isScored = has("vbs", "reverse-vbs", "bidis", "vbs-tuned", "loglinear");
+  if (isScored && hypotheses.some((each) => each.log_prob !== null)) {
     const start = known.length_penalty?.exponent ?? 0.6;
     const before = known.length_penalty ? undefined : "as the scores are";
     ranges.exponent = { start, before, min: Math.min(0, start), max: Math.max(2, 1.5 * start) };
@@ -175,7 +182,8 @@ function paintChoices({ root, known, winners }) {
 
 function makeBeam(view, direction) {
   const hypotheses = view.known[direction];
-  const [list, none, all] = ["ol", ".none", ".all"].map((part) => view.root.querySelector(`.beam.${direction} ${part}`));
+  const beam = view.root.querySelector(`.beam.${direction}`);
+  const [list, none, all] = ["ol", ".none", ".all"].map((part) => beam.querySelector(part));
   none.hidden = hypotheses.length > 0;
   all.hidden = hypotheses.length <= FEW;
   all.replaceChildren(`Show all ${hypotheses.length}`);
@@ -188,8 +196,11 @@ function makeItem(view, direction, place, best) {
   const { text, score, finished } = view.known[direction][place];
   const hasScore = typeof score === "number";
   const item = make("li", { "data-place": `${direction},${place}`, click: () => pinHypothesis(view, direction, place) },
-    make("span.place", String(place + 1)), make("span.text", { dir: "auto" }, shown(text)), finished === false && make("span.cut", "cut off"),
-    make("span.score", { title: hasScore ? "length-normalised log-probability" : null }, hasScore && round(score)), make("span.badges"));
+    make("span.place", String(place + 1)),
+    make("span.text", { dir: "auto" }, shown(text)),
+    finished === false && make("span.cut", "cut off"),
+    make("span.score", { title: hasScore ? "length-normalised log-probability" : null }, hasScore && round(score)),
+    make("span.badges"));
   item.classList.toggle("scored", hasScore);
   if (hasScore) item.style.setProperty("--likely", Math.exp(score - best).toFixed(3));
   return item;
@@ -229,7 +240,8 @@ function paintTrees(view) {
 
 function makeNotes({ root, known }) {
   const longest = Math.max(known.regular.length, known.reverse.length);
-  if (longest > SHOWN) root.querySelector(".trees .hint").append(` Of each beam the best ${SHOWN}, and those that a strategy chooses.`);
+  const told = longest > SHOWN ? ` Of each beam the best ${SHOWN}, and those that a strategy chooses.` : "";
+  root.querySelector(".trees .hint").append(told);
   root.querySelector(".notes").append(...(known.notes ?? []).map((note) => make("li", clean(note))));
   root.querySelector(".signature").hidden = !known.signature;
   root.querySelector("code").append(clean(known.signature ?? ""));

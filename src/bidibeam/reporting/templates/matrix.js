@@ -10,9 +10,11 @@ function makeMatrix(view) {
   table.querySelector("thead tr").append(...known.reverse.map((each, j) =>
     make("th", { scope: "col", title: shown(each.text) }, String(j + 1))));
   view.cells = known.regular.map((_, i) => known.reverse.map((__, j) => makeCell(view, i, j)));
-  table.tBodies[0].append(...known.regular.map((each, i) => make("tr",
-    make("th", { scope: "row", title: shown(each.text) }, String(i + 1), make("span.name", { dir: "auto" }, shown(each.text))),
-    view.cells[i])));
+  table.tBodies[0].append(...known.regular.map((each, i) => {
+    const text = shown(each.text);
+    const name = make("span.name", { dir: "auto" }, text);
+    return make("tr", make("th", { scope: "row", title: text }, String(i + 1), name), view.cells[i]);
+  }));
   table.addEventListener("keydown", (event) => walk(view, event));
   table.addEventListener("pointerleave", () => select(view, view.pair));
 }

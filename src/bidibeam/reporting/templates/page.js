@@ -3,7 +3,7 @@
 const $ = (id) => document.getElementById(id);
 const documents = JSON.parse($("documents").textContent);
 const server = JSON.parse($("server").textContent);
-const FIELDS = { source: "source", list: "list", model: "model", strategy: "strategy", similarity: "similarity", beam_size: "beam" };
+const FIELDS = ["source", "list", "model", "strategy", "similarity", "beam_size"]; // of the form, as requests have them
 const SLIDERS = ["T", "lambda", "exponent"];
 const AS_IT_WAS = { T: null, lambda: null, exponent: null, pair: null };
 const LONGEST_LINK = 16000; // letters, beyond which a pasted list is left out of the link
@@ -14,11 +14,11 @@ let written = location.hash;
 
 function readLink() {
   const known = new URLSearchParams(location.hash.slice(1));
-  const number = (name) => (known.get(name) && Number.isFinite(Number(known.get(name))) ? Number(known.get(name)) : null);
+  const number = (name) => (/^-?[\d.]{1,9}$/u.test(known.get(name) ?? "") ? Number(known.get(name)) : null);
   const pair = (known.get("pair") ?? "").split(",").map((each) => Number(each) - 1);
   const isPair = pair.length === 2 && pair.every((each) => Number.isInteger(each) && each >= 0);
   return {
-    asked: Object.fromEntries(Object.keys(FIELDS).filter((name) => known.get(name)).map((name) => [name, known.get(name)])),
+    asked: Object.fromEntries([...known].filter(([name, value]) => value && FIELDS.includes(name))),
     at: Math.max(0, (number("explanation") ?? 1) - 1),
     ...Object.fromEntries(SLIDERS.map((name) => [name, number(name)])),
     pair: isPair ? pair : null,
@@ -37,7 +37,8 @@ function writeLink() {
 
 function show(known) {
   current = known;
-  if (state.pair && !(state.pair[0] < known.regular.length && state.pair[1] < known.reverse.length)) state.pair = null;
+  const [i, j] = state.pair ?? [];
+  if (!(i < known.regular.length && j < known.reverse.length)) state.pair = null;
   if (state.T !== null) state.T = Math.max(1, Math.round(state.T));
   showExplanation($("explanation"), known, state, writeLink);
   $("actions").hidden = false;
@@ -47,7 +48,8 @@ function show(known) {
 function setUpPicker() {
   const go = (place) => { Object.assign(state, AS_IT_WAS); pick(place); writeLink(); };
   $("picker").hidden = documents.length < 2;
-  $("which").append(...documents.map((known, place) => make("option", `${place + 1}. ${shown(known.source).slice(0, 90)}`)));
+  const name = ({ source }, place) => make("option", `${place + 1}. ${shown(source).slice(0, 90)}`);
+  $("which").append(...documents.map(name));
   $("which").addEventListener("change", () => go($("which").selectedIndex));
   $("previous").addEventListener("click", () => go(state.at - 1));
   $("next").addEventListener("click", () => go(state.at + 1));
@@ -93,13 +95,19 @@ function makeBody({ list, source, beam_size: size, ...rest }) {
 async function post(address, body, signal) {
   const key = sessionStorage.getItem("bidibeam-key");
   const headers = { "Content-Type": "application/json", ...(key ? { Authorization: `Bearer ${key}` } : {}) };
-  const answer = await fetch(address, { method: "POST", headers, body: JSON.stringify(body), signal }).catch((error) => {
+  const request = { method: "POST", headers, body: JSON.stringify(body), signal };
+  const answer = await fetch(address, request).catch((error) => {
     throw error.name === "AbortError" ? error : new Error("The server does not answer. Is it running?");
   });
   const content = await answer.json().catch(() => null);
-  if (answer.status === 401) $("key-row").hidden = false;
+  if (answer.status === 401) askKey();
   if (answer.ok && content) return content;
   throw new Error(content?.error?.message ?? `The server answered with status ${answer.status}.`);
+}
+
+function askKey() {
+  $("key-row").hidden = false;
+  $("key").focus();
 }
 
 function setUpForm() {
@@ -113,7 +121,7 @@ function setUpForm() {
     event.preventDefault();
     $("form").requestSubmit($("explain"));
   });
-  for (const id of ["model", "strategy", "similarity", "beam"]) {
+  for (const id of FIELDS.slice(2)) {
     $(id).addEventListener("change", () => { if (current) submit(Boolean(state.asked.list)); });
   }
   for (const button of document.querySelectorAll(".examples button")) {
@@ -122,7 +130,7 @@ function setUpForm() {
 }
 
 function submit(isList) {
-  const values = Object.entries(FIELDS).map(([name, id]) => [name, $(id).value.trim()]);
+  const values = FIELDS.map((name) => [name, $(name).value.trim()]);
   const asked = Object.fromEntries(values.filter(([name, value]) => value && name !== (isList ? "source" : "list")));
   if (!asked.list && !asked.source) { $(isList ? "list" : "source").focus(); return; }
   state = { asked, at: 0, ...AS_IT_WAS };
@@ -131,13 +139,16 @@ function submit(isList) {
 }
 
 function fillForm() {
-  for (const [name, id] of Object.entries(FIELDS)) $(id).value = state.asked[name] ?? "";
+  for (const name of FIELDS) $(name).value = state.asked[name] ?? "";
   $("paste").open ||= Boolean(state.asked.list);
 }
 
 // Exports.
 
-const DRAWN = ["fill", "opacity", "font-size", "font-family", "font-weight", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray"];
+const DRAWN = [
+  "fill", "opacity", "font-size", "font-family", "font-weight",
+  "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray",
+];
 
 // The trees with every style written out, since a file has no style sheet.
 function writeSvg() {
@@ -160,12 +171,14 @@ function save(name, text, type) {
 }
 
 function setUpActions() {
-  $("json").addEventListener("click", () => save("explanation.json", JSON.stringify(current, null, 1), "application/json"));
+  const saveJson = () => save("explanation.json", JSON.stringify(current, null, 1), "application/json");
+  $("json").addEventListener("click", saveJson);
   $("svg").addEventListener("click", () => save("beams.svg", writeSvg(), "image/svg+xml"));
   $("link").addEventListener("click", async () => {
     writeLink();
     const copied = navigator.clipboard?.writeText(location.href) ?? Promise.reject();
-    $("copied").replaceChildren(await copied.then(() => "The link is copied.", () => "The address bar holds the link."));
+    const told = await copied.then(() => "The link is copied.", () => "The address bar holds the link.");
+    $("copied").replaceChildren(told);
   });
 }
 

@@ -103,15 +103,19 @@ function drawTree({ root, leaves, extent, at, anchor, top }, direction, own) {
   if (!leaves.length) return [];
   const draw = (node, from) => {
     const y = top + node.y;
-    const texts = node.text && make("text.piece", { x: (at(node.start + GAP) + at(node.end)) / 2, y: y + 4.5, "text-anchor": "middle" },
-      node.text, node.text !== node.full && make("title", node.full));
-    const edge = node.end > node.start && make("path.edge", { d: curve(at(node.start), from, at(node.start + GAP - 3), y) });
-    return [edge, texts, node.children.flatMap((child) => draw(child, y))].flat();
+    const x = (at(node.start + GAP) + at(node.end)) / 2;
+    const isCut = node.text !== node.full;
+    return [
+      node.end > node.start && make("path.edge", { d: curve(at(node.start), from, at(node.start + GAP - 3), y) }),
+      node.text && make("text.piece", { x, y: y + 4.5, "text-anchor": "middle" }, node.text, isCut && make("title", node.full)),
+      ...node.children.flatMap((child) => draw(child, y)),
+    ];
   };
   const rank = ({ place, end, y }) => {
     const x = at(extent + LEAF / 2);
     return make(`g.rank.${direction}${place === own ? ".own" : ""}`, { "data-place": `${direction},${place}` },
-      make("path.stem", { d: `M${at(end)} ${top + y}H${at(extent + LEAF / 2 - RADIUS)}` }), make("circle", { cx: x, cy: top + y, r: RADIUS }),
+      make("path.stem", { d: `M${at(end)} ${top + y}H${at(extent + LEAF / 2 - RADIUS)}` }),
+      make("circle", { cx: x, cy: top + y, r: RADIUS }),
       make("text", { x, y: top + y + 4, "text-anchor": "middle" }, String(place + 1)));
   };
   const told = direction === "regular" ? "common beginnings" : "common ends";
@@ -130,8 +134,10 @@ function drawLinks(links, trees, own) {
     const strength = most > least ? ((value - least) / (most - least)) ** 2 : 1;
     const isOwn = own?.[0] === i && own?.[1] === j;
     return make(`path.link${isOwn ? ".own" : ""}`, {
-      "data-pair": `${i},${j}`, d: curve(...ends[0].get(i), ...ends[1].get(j)),
-      "stroke-width": isOwn ? 4 : round(0.8 + 2.6 * strength), "stroke-opacity": isOwn ? 1 : round(0.15 + 0.65 * strength),
+      "data-pair": `${i},${j}`,
+      d: curve(...ends[0].get(i), ...ends[1].get(j)),
+      "stroke-width": isOwn ? 4 : round(0.8 + 2.6 * strength),
+      "stroke-opacity": isOwn ? 1 : round(0.15 + 0.65 * strength),
     }, make("title", `regular ${i + 1} and reverse ${j + 1}: ${round(value)}`));
   });
   return drawn.sort((a, b) => a.classList.contains("own") - b.classList.contains("own"));
