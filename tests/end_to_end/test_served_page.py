@@ -32,7 +32,7 @@ def test_a_typed_source_is_answered_as_by_decode(browser: Browser, server: Proce
     address = f"http://127.0.0.1:{server.port}/"
     browser.open(address)
     browser.choose("#strategy", "bidia")
-    browser.find("#beam").send_keys("6")
+    browser.find("#beam_size").send_keys("6")
     browser.find("#source").send_keys("red cat", Keys.ENTER)
 
     browser.wait_for(".reply", decoder.decode(["red cat"])[0].best.text)
@@ -72,7 +72,7 @@ def test_an_example_and_a_list_are_explained(browser: Browser, server: Process) 
 
 def test_what_the_server_refuses_is_shown(browser: Browser, server: Process) -> None:
     browser.open(f"http://127.0.0.1:{server.port}/")
-    browser.find("#beam").send_keys("1")
+    browser.find("#beam_size").send_keys("1")
     browser.choose("#strategy", "bidia")
     browser.find("#source").send_keys("red", Keys.ENTER)
 
