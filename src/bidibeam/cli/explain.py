@@ -32,8 +32,8 @@ OF_LISTS = {
 @click.argument("source", required=False)
 @options.option(
     "--lists lists_file",
-    "Explain n-best lists of any decoder instead (docs/nbest.md), in any format that rerank reads; no model "
-    "needed. --max-length is then T of bleu_t and wmd_t.",
+    "Explain the n-best lists of a file instead (docs/nbest.md), of any format that its first lines tell; no "
+    "model needed. --max-length is then T of bleu_t and wmd_t. `convert` joins regular and reverse lists.",
     "FILE",
 )
 @options.option("--first", "Of --lists, explain so many sources.", options.COUNT, 50)
