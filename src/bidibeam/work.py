@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass
-from threading import Lock
+from threading import Lock, local
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 
 @dataclass(slots=True)
@@ -33,8 +33,26 @@ class Work:
         return ", ".join(parts) or "nothing counted"
 
 
+class StoppedError(Exception):
+    """Work was given up, since nobody wants it any more."""
+
+
 _LOCK = Lock()
 _OPEN: list[Work] = []
+_OWN = local()
+
+
+@contextmanager
+def wanted_while(is_wanted: Callable[[], bool]) -> Iterator[None]:
+    """Give up the work of this thread, by StoppedError, at the first step at which nobody wants it.
+
+    A step is what is counted: one of our own search, a matrix of similarities.
+    """
+    _OWN.is_wanted = is_wanted
+    try:
+        yield
+    finally:
+        del _OWN.is_wanted
 
 
 @contextmanager
@@ -51,7 +69,10 @@ def counting() -> Iterator[Work]:
 
 
 def count(*, projected_rows: int = 0, compared_pairs: int = 0, exact_transports: int = 0) -> None:
-    """Add to every open count."""
+    """Add to every open count; give up work of this thread that nobody wants."""
+    is_wanted = getattr(_OWN, "is_wanted", None)
+    if is_wanted is not None and not is_wanted():
+        raise StoppedError
     if not _OPEN:
         return
     with _LOCK:

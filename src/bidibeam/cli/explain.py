@@ -87,7 +87,7 @@ def _split_words(model: str | None, source: str | None, *, is_named: bool) -> tu
         return model, source
     if model is None:
         raise click.UsageError('There is no source to explain. Name one, in quotes: "how are you?"')
-    if Path(model).is_dir():
+    if model and Path(model).is_dir():
         raise click.UsageError(f'{model} is a folder. Name the source behind it, in quotes: "how are you?"')
     return None, model
 

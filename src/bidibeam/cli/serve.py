@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bidibeam.cli import options
-from bidibeam.cli.console import note, tell
+from bidibeam.cli.console import note, notice_if_slow, tell
 from bidibeam.cli.inputs import count_cores, load_model
 from bidibeam.errors import InputError, SettingsError
 from bidibeam.serving.settings import TOLD, Limits, ServerSettings
@@ -125,6 +125,8 @@ def serve(
     listening = _listen(host, port)
     loaded = {name: load_model(**given) for name, given in named.items()}
     service = Service(loaded, vectors=vectors, max_batch=settings.max_batch, workers=workers or count_cores())
+    with notice_if_slow("Making ready ..."):
+        service.warm_up()
     tell(f"Serving {', '.join(loaded)} at {_address(listening)} (Ctrl-C ends).")
     _run(create_app(service, settings), listening)
 

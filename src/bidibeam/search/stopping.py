@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
     from bidibeam.protocols import SearchProgress, StoppingRule
 
+MOST_PATIENCE = 1_000_000
+"""Beyond any beam there is; far more overflows."""
+
 STOPPING: Registry[StoppingRule] = Registry(
     "stopping rule",
     group="bidibeam.stopping",
@@ -87,8 +90,9 @@ class Patience(Constant):
     factor: float = 2.0
 
     def __post_init__(self) -> None:
-        if not 0 < self.factor < math.inf:
-            raise SettingsError(f"stopping must have a factor of patience above 0, not {self.factor:g}.")
+        if not 0 < self.factor <= MOST_PATIENCE:
+            told = f"a factor of patience above 0 and at most {MOST_PATIENCE:,}"
+            raise SettingsError(f"stopping must have {told}, not {self.factor:g}.", "stopping")
 
     def is_done(self, progress: SearchProgress) -> Tensor:
         """Tells where `factor` times B hypotheses have ended, (sources,)."""

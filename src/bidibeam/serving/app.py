@@ -54,7 +54,7 @@ def create_app(service: Service, settings: ServerSettings, log: Log | None = Non
     @asynccontextmanager
     async def run_until_shutdown(_app: FastAPI) -> AsyncIterator[None]:
         yield
-        await run_in_threadpool(server.batcher.close)
+        await run_in_threadpool(server.batcher.close, settings.timeout_s)  # nobody waits for longer
 
     app = FastAPI(
         title="bidibeam",
@@ -62,6 +62,7 @@ def create_app(service: Service, settings: ServerSettings, log: Log | None = Non
         summary="Decodes from both ends.",
         docs_url=None,  # FastAPI's own page loads its scripts from elsewhere
         redoc_url=None,
+        redirect_slashes=False,
         lifespan=run_until_shutdown,
     )
     app.state.server = server
@@ -71,7 +72,7 @@ def create_app(service: Service, settings: ServerSettings, log: Log | None = Non
             CORSMiddleware,
             allow_origins=[*settings.allowed_origins],
             allow_methods=["GET", "POST"],
-            allow_headers=["authorization", "content-type"],
+            allow_headers=["*"],  # clients of OpenAI send some of their own
         )
     for make in (make_api, make_openai_api, make_pages):
         app.include_router(make(server), responses=RESPONSES)
@@ -88,8 +89,8 @@ def make_api(server: Server) -> APIRouter:
         server.settings.limits,
     )
 
-    @router.post("/decode", response_model=Replies, response_model_exclude_none=True)
-    async def decode(request: Request, body: DecodeRequest) -> Any:
+    @router.post("/decode", response_model=Replies)
+    async def decode(request: Request, body: DecodeRequest) -> Response:
         """Answers one source or many, with n-best lists and scores on request."""
         sources = body.read_sources(limits)
         note(request, sources=len(sources), texts={"source": sources})
@@ -98,7 +99,7 @@ def make_api(server: Server) -> APIRouter:
         )
         answers = await server.perform(request, work, sources)
         note(request, texts={"source": sources, "reply": [answer.text for answer in answers]})
-        return write_replies(answers, n_best=body.n_best, scores=body.scores, facts=work.facts)
+        return json_response(write_replies(answers, work.facts, n_best=body.n_best, scores=body.scores))
 
     @router.post("/explain")
     async def explain(request: Request, body: ExplainRequest) -> Response:
@@ -106,7 +107,7 @@ def make_api(server: Server) -> APIRouter:
         if (body.source is None) == (body.list is None):
             raise RequestError("Give source, a string, or list, an n-best object, and not both.", "source")
         if body.source is None:
-            lists = read_lists([body.list or {}], limits, "list")
+            lists = await server.prepare(read_lists, [body.list or {}], limits, "list")
             note(request, lists=1)
             work = await server.prepare(service.explain_lists, body.to_selection(), lists)
             return json_response((await server.perform(request, work, lists))[0])
@@ -115,14 +116,14 @@ def make_api(server: Server) -> APIRouter:
         work = await server.prepare(service.explain, body.to_asked(service, limits, replies_only=False))
         return json_response((await server.perform(request, work, [body.source]))[0])
 
-    @router.post("/rank", response_model=Replies, response_model_exclude_none=True)
-    async def rank(request: Request, body: RankRequest) -> Any:
+    @router.post("/rank", response_model=Replies)
+    async def rank(request: Request, body: RankRequest) -> Response:
         """Ranks n-best lists from anywhere; no model is needed."""
-        lists = read_lists(body.lists, limits)
+        lists = await server.prepare(read_lists, body.lists, limits)
         note(request, lists=len(lists))
         work = await server.prepare(service.rank, body.to_selection(), lists)
         answers = await server.perform(request, work, lists)
-        return write_replies(answers, n_best=body.n_best, with_ids=True, facts=work.facts)
+        return json_response(write_replies(answers, work.facts, n_best=body.n_best, with_ids=True))
 
     return router
 
@@ -136,12 +137,12 @@ def make_openai_api(server: Server) -> APIRouter:
         note(request, sources=len(sources), texts={"source": sources})
         asked = body.to_asked(service, limits)
         answering = await server.prepare(service.decode, asked)
-        job = CompletionJob(service.models[asked.model], answering, is_chat, body.n, body.with_log_probs)
+        job = CompletionJob(service.models[asked.model], answering, is_chat, body.count, body.with_log_probs)
         whole = job.assemble(await server.perform(request, job.work(), sources))
         note(request, texts={"source": sources, "reply": job.read_replies(whole)})
         if not body.stream:
             return json_response(whole)
-        with_usage = body.stream_options is not None and body.stream_options.include_usage
+        with_usage = bool(body.stream_options and body.stream_options.include_usage)
         events = stream_events(whole, with_usage=with_usage)
         return StreamingResponse(
             events, media_type="text/event-stream", headers={"cache-control": "no-cache"}

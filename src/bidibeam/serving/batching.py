@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from threading import Condition, Thread
 from typing import TYPE_CHECKING, Any
 
+from bidibeam.work import StoppedError, wanted_while
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 
@@ -46,11 +48,22 @@ class Work:
         return (self.kind, self.key) == (other.kind, other.key)
 
 
+class Ticket(Future[Any]):
+    """The future of an item, which whoever waits for it may give up."""
+
+    is_wanted = True
+
+    def give_up(self) -> None:
+        """Lets the item never be begun, or its work stop at a step, once nobody wants its batch."""
+        self.is_wanted = False
+        self.cancel()
+
+
 @dataclass
 class _Job:
     work: Work
     item: Any
-    future: Future[Any] = field(default_factory=Future)
+    future: Ticket = field(default_factory=Ticket)
     submitted_s: float = field(default_factory=time.monotonic)
 
 
@@ -104,10 +117,8 @@ class Batcher:
         """Whether the worker works."""
         return self._thread.is_alive()
 
-    def submit(self, work: Work, items: Sequence[Any]) -> list[Future[Any]]:
+    def submit(self, work: Work, items: Sequence[Any]) -> list[Ticket]:
         """Queues all items of a request, or none of them, and returns their futures.
-
-        An item whose future is cancelled before its turn is never worked on.
 
         Raises:
             QueueFullError: If they do not all fit into the queue.
@@ -185,11 +196,13 @@ class Batcher:
 def _run(batch: Sequence[_Job]) -> None:
     """Answers all jobs; where a batch fails, each of it alone, so that one bad item spoils no other."""
     try:
-        results = batch[0].work.run([job.item for job in batch])
+        with wanted_while(lambda: any(job.future.is_wanted for job in batch)):
+            results = batch[0].work.run([job.item for job in batch])
         answered = [*zip(batch, results, strict=True)]
     except BaseException as error:  # the worker outlives whatever a model raises
-        if len(batch) == 1:
-            batch[0].future.set_exception(error)
+        if len(batch) == 1 or isinstance(error, StoppedError):
+            for job in batch:
+                job.future.set_exception(error)
             return
         for job in batch:
             _run([job])

@@ -91,7 +91,8 @@ def handle_errors(app: FastAPI) -> None:
     async def refuse(_request: Request, error: BidibeamError) -> Response:
         if isinstance(error, RequestError):
             return error_response(error.status, str(error), param=error.param, code=error.code)
-        return error_response(400, str(error), param=getattr(error, "setting", None))
+        told = str(error).replace("lambda_", "lambda")  # which Python keeps for itself, and JSON does not
+        return error_response(400, told, param=getattr(error, "setting", None))
 
     @app.exception_handler(QueueFullError)
     async def tell_full(_request: Request, error: QueueFullError) -> Response:
@@ -112,6 +113,7 @@ def handle_errors(app: FastAPI) -> None:
         told = {
             404: f"There is nothing at {request.url.path}.",
             405: f"{request.method} is not allowed here.",
+            400: "The body is no JSON that can be read: not UTF-8, too deep, or with too long a number.",
         }
         headers = None if error.headers is None else dict(error.headers)
         return error_response(
@@ -138,6 +140,9 @@ def _describe(error: RequestValidationError) -> tuple[str, str | None]:
         return f"There is no field {place!r} here.", place
     if first["type"] == "missing":
         return f"The field {place!r} is missing.", place
+    if first["type"] == "string_pattern_mismatch":
+        told = "a name here has no colon (package.module:name would run code) and no control characters"
+        return f"{place}: {told}, received {shown}.", place
     told = first["msg"][0].lower() + first["msg"][1:]
     return f"{place}: {told}, received {shown}.", place
 

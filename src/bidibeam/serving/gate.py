@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 OPEN_PATHS = ("/", "/health", "/ready", "/docs", "/openapi.json")
 """What may be read without a key: it tells the models' names and the limits, and nothing that they say."""
+DRAINED = 8
+"""A body that is too large by no more than so many times is read to its end before it is refused."""
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
@@ -95,21 +97,26 @@ class Gate:
         )
 
     async def _read_body(self, headers: Headers, receive: Receive) -> bytes | Response:
-        """Returns the whole body, or the refusal of one that is too large or too slow."""
+        """Returns the whole body, or the refusal of one that is too large or too slow.
+
+        One that is a little too large is read all the same: clients listen only once they have sent all.
+        """
         most = self._settings.limits.body_bytes
         told = headers.get("content-length", "0")
-        size, parts = int(told) if told.isdecimal() else 0, list[bytes]()
+        size, read, parts = int(told) if told.isdecimal() else 0, 0, list[bytes]()
+        has_more = size <= DRAINED * most
         try:
             async with asyncio.timeout(self._settings.timeout_s):
-                has_more = size <= most
                 while has_more:
                     message = await receive()
                     parts.append(message.get("body", b""))
-                    size = sum(map(len, parts))
-                    has_more = message.get("more_body", False) and size <= most
+                    read += len(parts[-1])
+                    if max(size, read) > most:
+                        parts.clear()
+                    has_more = message.get("more_body", False) and read <= DRAINED * most
         except TimeoutError:
             return error_response(408, f"The body did not come within {self._settings.timeout_s:g} s.")
-        if size <= most:
+        if max(size, read) <= most:
             return b"".join(parts)
         return error_response(
             413,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from uuid import uuid4
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -16,7 +16,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from bidibeam.hypotheses import Direction
 from bidibeam.serving.batching import Work
 from bidibeam.serving.errors import RequestError
-from bidibeam.serving.requests import SearchFields, Whole, check_limit, check_sources, limited
+from bidibeam.serving.requests import SearchFields, Steps, check_limit, check_sources, limited
+from bidibeam.serving.service import freeze
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -34,7 +35,7 @@ STARTED_S = int(time.time())
 class StreamOptions(BaseModel):
     """What a stream ends with."""
 
-    include_usage: bool = False
+    include_usage: bool | None = False
 
 
 class CompletionFields(SearchFields):
@@ -43,19 +44,23 @@ class CompletionFields(SearchFields):
     model_config = ConfigDict(extra="ignore")
 
     model: str = Field(max_length=200, description="A name of /v1/models.")
-    n: int = Field(
+    n: Annotated[int, Field(ge=1)] | None = Field(
         1,
-        ge=1,
         description="How many of the hypotheses to return, the reply first.",
         json_schema_extra=limited(integer="beam_size"),
     )
-    max_tokens: Whole | None = Field(
+    max_tokens: Steps | None = Field(
         None,
         description="T: the most tokens, the end token counted.",
         json_schema_extra=limited(integer="reply_tokens"),
     )
-    stream: bool = Field(False, description="Send the replies as server-sent events, each in one chunk.")
+    stream: bool | None = Field(False, description="Send server-sent events, each reply in one chunk.")
     stream_options: StreamOptions | None = None
+
+    @property
+    def count(self) -> int:
+        """How many of the hypotheses are wanted."""
+        return self.n or 1
 
     @property
     def steps(self) -> tuple[str, int | None]:
@@ -71,33 +76,30 @@ class CompletionFields(SearchFields):
         """Returns how the sources are to be answered, within the limits."""
         name, steps = self.steps
         check_limit(name, steps or 0, limits.reply_tokens)
-        check_limit("n", self.n, limits.beam_size)
+        check_limit("n", self.count, limits.beam_size)
         fields: dict[str, Any] = {} if steps is None else {"max_length": steps}
         if steps == 1 and self.min_length is None:  # the end alone
             fields["min_length"] = 0
-        is_one = replies_only and self.n == 1 and not self.with_log_probs
+        is_one = replies_only and self.count == 1 and not self.with_log_probs
         asked = SearchFields.to_asked(self, service, limits, replies_only=is_one)
-        return replace(asked, search=tuple({**dict(asked.search), **fields}.items()))
-
-
-class TextPart(BaseModel):
-    """A part of a message's content."""
-
-    type: Literal["text"]
-    text: str
+        return replace(asked, search=freeze({**json.loads(asked.search), **fields}))
 
 
 class Message(BaseModel):
-    """A message of a conversation."""
+    """A message of a conversation; of those that are not read, the content may be anything."""
 
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
-    content: str | list[TextPart] | None = None
+    content: str | list[dict[str, Any]] | None = None
 
-    @property
-    def text(self) -> str:
-        """The content as one text."""
+    def read_text(self) -> str:
+        """Returns the content as one text."""
         parts = self.content or ""
-        return parts if isinstance(parts, str) else "".join(part.text for part in parts)
+        if isinstance(parts, str):
+            return parts
+        texts = [part.get("text") for part in parts if part.get("type") == "text"]
+        if len(texts) < len(parts) or not all(isinstance(text, str) for text in texts):
+            raise RequestError("The last message of the user may hold texts alone.", "messages")
+        return "".join(map(str, texts))
 
 
 class ChatRequest(CompletionFields):
@@ -109,7 +111,7 @@ class ChatRequest(CompletionFields):
         description="The last of the user's is the source; none before it is read.",
         examples=[[{"role": "user", "content": "i have an exam tomorrow."}]],
     )
-    max_completion_tokens: Whole | None = Field(
+    max_completion_tokens: Steps | None = Field(
         None, description="The same as max_tokens.", json_schema_extra=limited(integer="reply_tokens")
     )
     logprobs: bool | None = Field(None, description="Whether each token's log-probability comes along.")
@@ -145,13 +147,14 @@ class ChatRequest(CompletionFields):
     def read_sources(self, limits: Limits) -> list[str]:
         """Returns the only source: what the user said last."""
         self.check_supported()
-        said = [message.text for message in self.messages if message.role == "user"]
+        said = [message for message in self.messages if message.role == "user"]
         if not said:
             raise RequestError(
                 "messages has none of the user, and the last of those is the source.", "messages"
             )
-        check_sources(said[-1:], limits, "messages", called="last message of the user")
-        return said[-1:]
+        source = said[-1].read_text()
+        check_sources([source], limits, "messages", called="last message of the user")
+        return [source]
 
 
 class CompletionRequest(CompletionFields):
@@ -165,6 +168,8 @@ class CompletionRequest(CompletionFields):
     logprobs: int | None = Field(
         None, ge=0, le=MOST_ALTERNATIVES, description="Any number: each token's log-probability comes along."
     )
+    echo: bool | None = Field(None, description="Refused, unless it is false.")
+    suffix: str | None = Field(None, description="Refused, unless it is empty.")
 
     @property
     def with_log_probs(self) -> bool:
@@ -173,6 +178,9 @@ class CompletionRequest(CompletionFields):
 
     def read_sources(self, limits: Limits) -> list[str]:
         """Returns the sources."""
+        if self.echo or self.suffix:
+            name = "echo" if self.echo else "suffix"
+            raise RequestError(f"A reply is what the model writes: leave {name} out.", name)
         sources = [self.prompt] if isinstance(self.prompt, str) else self.prompt
         if not sources:
             raise RequestError("prompt is an empty list: give a source at least.", "prompt")

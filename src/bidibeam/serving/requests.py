@@ -12,12 +12,13 @@ from bidibeam.hypotheses import Beams, Direction
 from bidibeam.interchange.nbest import parse_beams
 from bidibeam.interchange.text_lines import JsonObject
 from bidibeam.serving.errors import RequestError
-from bidibeam.serving.service import Asked, Selection
+from bidibeam.serving.service import Asked, Selection, freeze
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from bidibeam.decoding.decoder import Answer
+    from bidibeam.hypotheses import Hypothesis
     from bidibeam.serving.service import Service
     from bidibeam.serving.settings import Limits
 
@@ -31,6 +32,7 @@ Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^:\x00-\x1
 Word = Annotated[str, Field(max_length=100, pattern=r"^[^:\x00-\x1f]*$")]
 Number = Annotated[float, Field(allow_inf_nan=False, ge=-LARGEST_NUMBER, le=LARGEST_NUMBER)]
 Whole = Annotated[int, Field(ge=0, le=LARGEST_NUMBER)]
+Steps = Annotated[int, Field(ge=1, le=LARGEST_NUMBER)]
 Options = Annotated[
     dict[Annotated[str, Field(pattern=r"^[a-z_]{1,40}$")], bool | Whole | Number | Word],
     Field(max_length=MOST_OPTIONS),
@@ -74,8 +76,8 @@ EXAMPLE_LIST = {
     "regular": [{"text": "I don't know."}, {"text": "At work."}],
     "reverse": [{"text": "At work."}],
 }
-FORBIDDEN = ("space", "vectors", "metric")
-"""Options that are no plain values, or name code; the server's own settings decide them."""
+FORBIDDEN = ("space", "vectors", "metric", "similarity")
+"""Options that are no plain values, or name code; a field of its own or the server decides them."""
 ALIASES = {"lambda": "lambda_"}
 SEARCH = (
     "beam_size",
@@ -123,17 +125,12 @@ class SelectionFields(BaseModel):
 
     def to_selection(self) -> Selection:
         """Returns the same as the service takes it."""
-        own = {
-            field: tuple(sorted((ALIASES.get(name, name), value) for name, value in options.items()))
-            for field, options in (
-                ("similarity_options", self.similarity_options),
-                ("strategy_options", self.strategy_options),
-            )
-        }
+        own = {"similarity_options": self.similarity_options, "strategy_options": self.strategy_options}
         for field, options in own.items():
-            if odd := next((name for name, _ in options if name in FORBIDDEN), None):
-                raise RequestError(f"The option {odd!r} is the server's own: leave it out.", field)
-        return Selection(self.strategy, self.similarity, **own)
+            if odd := next((name for name in options if name in FORBIDDEN), None):
+                raise RequestError(f"The option {odd!r} is not taken here: leave it out.", field)
+        plain = {ALIASES.get(name, name): value for name, value in self.strategy_options.items()}
+        return Selection(self.strategy, self.similarity, freeze(self.similarity_options), freeze(plain))
 
 
 class SearchFields(SelectionFields):
@@ -173,10 +170,8 @@ class SearchFields(SelectionFields):
         """Returns the same as the service takes it, within the limits."""
         check_limit("beam_size", self.beam_size or 0, limits.beam_size)
         check_limit("max_length", self.max_length or 0, limits.reply_tokens)
-        values = {name: getattr(self, name) for name in SEARCH}
-        values["bad_words"] = None if self.bad_words is None else tuple(self.bad_words)
-        search = tuple((name, value) for name, value in values.items() if value is not None)
-        return Asked(service.find_model(self.model), self.to_selection(), search, replies_only)
+        values = {name: value for name in SEARCH if (value := getattr(self, name)) is not None}
+        return Asked(service.find_model(self.model), self.to_selection(), freeze(values), replies_only)
 
 
 class DecodeRequest(SearchFields, Strict):
@@ -238,7 +233,9 @@ class RankedHypothesis(BaseModel):
     score: float
     direction: Direction
     place: int = Field(description="Its place in its beam, counted from 0.")
-    partner: int | None = Field(description="The place, in the other beam, of what it agrees with most.")
+    partner: int | None = Field(
+        None, description="The place, in the other beam, of what it agrees with most."
+    )
     log_prob: float | None = None
     other_log_prob: float | None = None
     search_score: float | None = None
@@ -308,51 +305,54 @@ def read_lists(values: Sequence[dict[str, Any]], limits: Limits, field: str = "l
         for direction in Direction:
             called = f"{place}: the number of {direction.value} hypotheses"
             check_limit(field, len(beams.of(direction)), limits.hypotheses, called=called)
-        longest = max((len(each.text) for each in (*beams.regular, *beams.reverse)), default=0)
-        called = f"{place}: the number of characters of a text"
-        check_limit(field, longest, limits.source_characters, called=called)
+        hypotheses = (*beams.regular, *beams.reverse)
+        longest = max((max(len(each.text), len(each.tokens)) for each in hypotheses), default=0)
+        called = f"{place}: the length of a hypothesis"
+        check_limit(field, longest, limits.hypothesis_characters, called=called)
         found.append(beams)
     return found
 
 
 def write_replies(
     answers: Sequence[Answer],
+    facts: Mapping[str, str],
     *,
     n_best: int,
     scores: bool = False,
     with_ids: bool = False,
-    facts: Mapping[str, str],
-) -> Replies:
-    """Returns what a client receives: replies, and as many hypotheses of each as it asked for."""
-    replies = []
-    for answer in answers:
-        entries = answer.ranking.entries[:n_best]
-        hypotheses = [
-            RankedHypothesis(
-                text=entry.hypothesis.text,
-                score=entry.score,
-                direction=entry.direction,
-                place=entry.place,
-                partner=entry.partner,
-                **_numbers(entry.hypothesis) if scores else {},
-            )
-            for entry in entries
-        ]
-        replies.append(
-            Reply(
-                id=answer.beams.id if with_ids else None,
-                text=answer.text,
-                hypotheses=hypotheses if n_best else None,
-            )
-        )
-    return Replies.model_validate({**facts, "replies": replies})
+) -> dict[str, Any]:
+    """Returns `Replies` as JSON has them: as many hypotheses of each as were asked for."""
+    replies = [
+        {
+            **({"id": answer.beams.id} if with_ids else {}),
+            "text": answer.text,
+            **({"hypotheses": _write_entries(answer, n_best, scores=scores)} if n_best else {}),
+        }
+        for answer in answers
+    ]
+    return {**facts, "replies": replies}
 
 
-def _numbers(hypothesis: Any) -> dict[str, Any]:
-    return {
+def _write_entries(answer: Answer, n_best: int, *, scores: bool) -> list[dict[str, Any]]:
+    return [
+        {
+            "text": entry.hypothesis.text,
+            "score": entry.score,
+            "direction": entry.direction.value,
+            "place": entry.place,
+            **({} if entry.partner is None else {"partner": entry.partner}),
+            **(_write_numbers(entry.hypothesis) if scores else {}),
+        }
+        for entry in answer.ranking.entries[:n_best]
+    ]
+
+
+def _write_numbers(hypothesis: Hypothesis) -> dict[str, Any]:
+    numbers = {
         "log_prob": hypothesis.log_prob,
         "other_log_prob": hypothesis.other_log_prob,
         "search_score": hypothesis.score,
         "length": hypothesis.length,
         "finished": hypothesis.finished,
     }
+    return {name: value for name, value in numbers.items() if value is not None}

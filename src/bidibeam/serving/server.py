@@ -51,14 +51,15 @@ class Server:
     async def perform(self, request: Request, work: Work, items: Sequence[Any]) -> list[Any]:
         """Returns the results of all items.
 
-        If the client leaves or the time is up, what has not begun never will.
+        If the client leaves or the time is up, what has not begun never will, and what has stops at a step.
 
         Raises:
             RequestError: If the client leaves, the time is up, there is not enough memory, or it is a bug.
             BidibeamError: If an item cannot be worked on.
         """
         note(request, **work.facts)
-        futures = [*map(asyncio.wrap_future, self.batcher.submit(work, items))]
+        tickets = self.batcher.submit(work, items)
+        futures = [*map(asyncio.wrap_future, tickets)]
         finishing = asyncio.ensure_future(asyncio.wait(futures))
         leaving = asyncio.ensure_future(_wait_until_gone(request))
         both: set[asyncio.Future[Any]] = {finishing, leaving}
@@ -67,6 +68,8 @@ class Server:
         finally:
             for task in (*both, *futures):  # those that are done stay so
                 task.cancel()
+            for ticket in tickets:
+                ticket.give_up()
         if finishing.done() and not finishing.cancelled():
             return [self._read(future) for future in futures]
         if leaving.done() and not leaving.cancelled():

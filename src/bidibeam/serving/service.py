@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -36,6 +38,11 @@ KEPT = 64
 """Decoders that are kept; they hold settings, not weights."""
 
 
+def freeze(options: Mapping[str, Any]) -> str:
+    """Returns options as a key: JSON, since true, 1 and 1.0 are equal in Python and mean different things."""
+    return json.dumps(options, sort_keys=True)
+
+
 @dataclass(frozen=True)
 class Selection:
     """How a request wants its replies chosen; equal ones are answered together.
@@ -43,34 +50,31 @@ class Selection:
     Attributes:
         strategy: A system's name; None for the default.
         similarity: The name of a similarity, over that of the system.
-        similarity_options: The similarity's own settings.
+        similarity_options: The similarity's own settings, frozen.
         strategy_options: The strategy's.
     """
 
     strategy: str | None = None
     similarity: str | None = None
-    similarity_options: tuple[tuple[str, Any], ...] = ()
-    strategy_options: tuple[tuple[str, Any], ...] = ()
+    similarity_options: str = "{}"
+    strategy_options: str = "{}"
 
     def settings(self) -> StrategySettings | None:
         """Returns the strategy's settings; None where nothing is asked for.
 
         Options without a strategy are those of the one that the command line takes them for.
         """
-        known = {"similarity": self.similarity, "similarity_options": self.similarity_options}
+        compared, own = json.loads(self.similarity_options), json.loads(self.strategy_options)
+        known = {"similarity": self.similarity, "similarity_options": compared}
         given = [name for name, value in known.items() if value]
-        name = self.strategy or imply_strategy([*given, *dict(self.strategy_options)])
+        name = self.strategy or imply_strategy([*given, *own])
         if name is None:
             return None
         try:
             settings = StrategySettings.named(name)
         except BidibeamError as error:
             raise setting_error(error, "strategy") from error
-        settings = settings.override(
-            options=dict(self.strategy_options),
-            similarity=self.similarity,
-            similarity_options=dict(self.similarity_options),
-        )
+        settings = settings.override(options=own, similarity=self.similarity, similarity_options=compared)
         settings.check_compares(given)
         return settings
 
@@ -82,13 +86,13 @@ class Asked:
     Attributes:
         model: The model's name.
         selection: How replies are chosen.
-        search: Search settings by name; what is not there is the model's default.
+        search: Search settings by name, frozen; what is not there is the model's default.
         replies_only: Whether the replies are enough.
     """
 
     model: str
     selection: Selection = Selection()
-    search: tuple[tuple[str, Any], ...] = ()
+    search: str = "{}"
     replies_only: bool = True
 
 
@@ -115,6 +119,16 @@ class Service:
         self._decoder = lru_cache(KEPT)(self._load_decoder)
         self._strategy = lru_cache(KEPT)(self._build_strategy)
         self._space = lru_cache(None)(self._read_vectors)
+
+    def warm_up(self) -> None:
+        """Makes ready what the first requests need: the default decoders, and kernels, which may compile."""
+        for name in self.models:
+            self._decoder(Asked(name))
+            self._decoder(Asked(name, replies_only=False))
+        for similarity in ("bleu_t", "wmd_t"):
+            for name in self.models or ():
+                with suppress(BidibeamError):  # without word vectors, say
+                    self._decoder(Asked(name, Selection("bidia", similarity)))
 
     def find_model(self, name: str | None) -> str:
         """Returns the name of a model: that which is asked for, or the first."""
@@ -168,7 +182,7 @@ class Service:
     def _load_decoder(self, asked: Asked) -> Decoder:
         model = self.models[asked.model]
         tuned = TunedSettings.known_for(model)
-        search = default_search(model, tuned, **dict(asked.search))
+        search = default_search(model, tuned, **json.loads(asked.search))
         settings = asked.selection.settings()
         if settings is None:
             settings, _ = choose_default(model, tuned or TunedSettings.find(model), search)
@@ -214,7 +228,7 @@ class Service:
             return self.models[name].word_vectors(self._vectors)
         if self._vectors is None:
             raise RequestError(
-                "This similarity needs word vectors, and the server was started without `vectors`: compare "
+                "This similarity needs word vectors, and the server was started without --vectors: compare "
                 "by another one.",
                 "similarity",
             )

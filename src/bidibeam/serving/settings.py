@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ipaddress
 import math
+import re
 from dataclasses import dataclass, field
 
 from bidibeam.errors import SettingsError, check_setting
 
 LOCAL_NAMES = ("localhost",)
+HOST = re.compile(r"(?:\[([^\[\]]+)\]|([^:\[\]]+))(?::\d{1,5})?")
+"""A Host header: a name or an address, an IPv6 one in brackets, and perhaps a port."""
 LARGEST = 1_000_000_000
 TOLD = "told"
 """The key of a limit's metadata: what help says of it."""
@@ -26,7 +29,8 @@ class Limits:
 
     body_bytes: int = _limit(4_000_000, "Bytes of a request.")
     sources: int = _limit(64, "Sources, prompts or lists of a request.")
-    source_characters: int = _limit(10_000, "Characters of a source, and of a hypothesis that is sent.")
+    source_characters: int = _limit(10_000, "Characters of a source.")
+    hypothesis_characters: int = _limit(2_000, "Characters, or tokens, of a hypothesis that is sent.")
     hypotheses: int = _limit(200, "Hypotheses of a list that is sent, in each direction.")
     beam_size: int = _limit(100, "The widest beam that may be asked for.")
     reply_tokens: int = _limit(256, "The largest T that may be asked for: max_length, max_tokens.")
@@ -113,6 +117,5 @@ def is_local(host: str) -> bool:
 
 
 def _strip_port(header: str) -> str:
-    if header.startswith("["):  # [::1]:8000
-        return header[1:].partition("]")[0]
-    return header.partition(":")[0]
+    found = HOST.fullmatch(header)
+    return "" if found is None else found[1] or found[2]

@@ -362,8 +362,8 @@ def _read_number(word: str, system: str, unset: Collection[str]) -> dict[str, fl
         return {known[name]: float(value)}
     except KeyError:
         raise UnknownNameError(
-            f"The system {system!r} sets {name!r}, which {system.split()[0]} does not have. It has: "
-            f"{', '.join(sorted(known)) or 'none'}."
+            f"The system {system!r} sets {name!r}, which {system.split()[0]} does not have."
+            f"{suggest(name, known)} It has: {', '.join(sorted(known)) or 'none'}."
         ) from None
     except ValueError:
         raise SettingsError(
@@ -420,7 +420,8 @@ def _create(factory: Callable[..., Any], options: Mapping[str, Any], what: str, 
     known = [each.name for each in fields(factory)]
     for name in options:
         if name not in known:
-            raise SettingsError(f"{what} has no option {name}. It has: {', '.join(known) or 'none'}.")
+            near = suggest(name.rstrip("_"), [each.rstrip("_") for each in known])
+            raise SettingsError(f"{what} has no option {name}.{near} It has: {', '.join(known) or 'none'}.")
     missing = [name for name in _required_names(factory) if name not in options]
     if missing:
         raise SettingsError(f"{what} needs {' and '.join(missing)}{hint}.")

@@ -53,8 +53,15 @@ from tests.unit.search.tables import ROLES, TableScorer, search, source_batch
         ({"stopping": "constant=2"}, "stopping must be 'constant', not 'constant=2'"),
         ({"stopping": "patience=long"}, "stopping must have a number after 'patience=', not 'long'."),
         ({"stopping": "patience="}, "stopping must have a number after 'patience=', not ''."),
-        ({"stopping": "patience=0"}, "stopping must have a factor of patience above 0, not 0."),
-        ({"stopping": "patience=inf"}, "stopping must have a factor of patience above 0, not inf."),
+        (
+            {"stopping": "patience=0"},
+            "stopping must have a factor of patience above 0 and at most 1,000,000, not 0.",
+        ),
+        (
+            {"stopping": "patience=inf"},
+            "stopping must have a factor of patience above 0 and at most 1,000,000, not inf.",
+        ),
+        ({"stopping": "patience=1e308"}, "patience above 0 and at most 1,000,000, not 1e+308."),
     ],
 )
 def test_a_setting_out_of_range_is_refused(options: dict[str, Any], message: str) -> None:

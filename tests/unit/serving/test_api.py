@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -13,16 +14,18 @@ from bidibeam import SearchSettings, load_decoder
 from bidibeam.models.base import Model
 from bidibeam.serving.settings import Limits
 from bidibeam.strategies import STRATEGIES
+from bidibeam.work import count
 from tests.unit.serving.conftest import Served, serve
 
 KNOWN = ", ".join(STRATEGIES.names())
 SOURCES = ["red cat", "blue", "green dog fish", "black horse"]
+COLON = "a name here has no colon (package.module:name would run code) and no control characters"
 NO_REVERSE = (
     "source '1' has no reverse hypotheses, and bidia needs them; add a list \"reverse\", or choose another "
     'strategy, such as "mbr mean".'
 )
 NO_VECTORS = (
-    "This similarity needs word vectors, and the server was started without `vectors`: compare by "
+    "This similarity needs word vectors, and the server was started without --vectors: compare by "
     "another one."
 )
 LISTS: list[dict[str, Any]] = [
@@ -216,22 +219,37 @@ def test_the_oracle_ranks_lists_that_have_references(served: Served) -> None:
         ),
         (
             {"source": "a", "strategy": "bidia os:getcwd"},
-            "strategy: string should match pattern '^[^:\\x00-\\x1f]+$', received 'bidia os:getcwd'.",
+            f"strategy: {COLON}, received 'bidia os:getcwd'.",
             "strategy",
         ),
         (
             {"source": "a", "similarity": "os:getcwd"},
-            "similarity: string should match pattern '^[^:\\x00-\\x1f]+$', received 'os:getcwd'.",
+            f"similarity: {COLON}, received 'os:getcwd'.",
             "similarity",
         ),
         (
             {"source": "a", "similarity": "wmd", "similarity_options": {"space": "x"}},
-            "The option 'space' is the server's own: leave it out.",
+            "The option 'space' is not taken here: leave it out.",
             "similarity_options",
         ),
         (
+            {"source": "a", "strategy": "loglinear", "strategy_options": {"similarity": "edit"}},
+            "The option 'similarity' is not taken here: leave it out.",
+            "strategy_options",
+        ),
+        (
+            {"source": "a", "stopping": "patience=1e308"},
+            "stopping must have a factor of patience above 0 and at most 1,000,000, not 1e+308.",
+            "stopping",
+        ),
+        (
+            {"source": "a", "strategy": "bidis", "strategy_options": {"lamda": 1}},
+            "The strategy bidis has no option lamda. Did you mean 'lambda'? It has: lambda.",
+            None,
+        ),
+        (
             {"source": "a", "strategy": "bidis", "strategy_options": {"weight": 1}},
-            "The strategy bidis has no option weight. It has: lambda_.",
+            "The strategy bidis has no option weight. It has: lambda.",
             None,
         ),
     ],
@@ -260,6 +278,10 @@ def test_what_cannot_be_answered_is_refused_by_name(
             {"lists": [{"regular": [{"text": "a"}] * 4}]},
             "lists[0]: the number of regular hypotheses must be at most 3 on this server, not 4.",
         ),
+        (
+            {"lists": [{"regular": [{"text": "a" * 51}]}]},
+            "lists[0]: the length of a hypothesis must be at most 50 on this server, not 51.",
+        ),
         ({"lists": LISTS * 5}, "A request may have 8 lists on this server, not 10."),
         (
             {"lists": LISTS, "similarity": "wmd"},
@@ -268,7 +290,7 @@ def test_what_cannot_be_answered_is_refused_by_name(
     ],
 )
 def test_lists_that_cannot_be_ranked_are_refused(body: dict[str, Any], told: str) -> None:
-    with serve({}, limits=Limits(sources=8, hypotheses=3)) as served:
+    with serve({}, limits=Limits(sources=8, hypotheses=3, hypothesis_characters=50)) as served:
         assert served.refuse("/api/rank", body)[0] == told
 
 
@@ -288,6 +310,45 @@ def test_explain_takes_a_source_or_a_list(served: Served) -> None:
         assert (told, param) == ("Give source, a string, or list, an n-best object, and not both.", "source")
     told, _ = served.refuse("/api/explain", {"list": {"regular": [{"score": 1}]}})
     assert told.startswith('list, regular[0]: the fields "text" and "tokens" are both missing')
+
+
+def test_half_a_surrogate_pair_comes_back_as_it_was_sent(served: Served) -> None:
+    odd = r'{"lists": [{"id": "\ud83d", "regular": [{"text": "\ud83d a"}], "reverse": [{"text": "a"}]}]}'
+    answer = served.client.post("/api/rank", content=odd, headers={"content-type": "application/json"})
+
+    assert answer.status_code == 200
+    assert answer.json()["replies"] == [{"id": "\ud83d", "text": "\ud83d a"}]
+
+
+def test_true_is_not_1_whoever_asked_before(served: Served) -> None:
+    body = {"lists": LISTS, "similarity": "bleu_t"}
+    served.post("/api/rank", {**body, "similarity_options": {"max_length": 1}})
+
+    told, _ = served.refuse("/api/rank", {**body, "similarity_options": {"max_length": True}})
+
+    assert "max_length (T) must be a whole number" in told
+
+
+def test_work_that_nobody_waits_for_stops_at_a_step(
+    toy_model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = Event()
+
+    def search_for_ever(*_: object) -> None:
+        begun.set()
+        while True:
+            count(projected_rows=1)
+
+    with serve({"toy": toy_model}, timeout_s=0.5) as served:
+        with monkeypatch.context() as patch:
+            patch.setattr(type(toy_model), "n_best", search_for_ever)
+            served.refuse("/api/decode", {"source": "red"}, 504)
+            assert begun.is_set()
+
+        for _ in range(20):  # the first may still wait for the step
+            if served.client.post("/api/decode", json={"source": "red"}).status_code == 200:
+                return
+    raise AssertionError("The worker never came back.")
 
 
 @pytest.fixture

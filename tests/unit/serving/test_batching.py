@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from bidibeam.serving.batching import Batcher, ClosedError, QueueFullError, Work
+from bidibeam.work import StoppedError, count
 
 WAIT_S = 30
 
@@ -103,17 +104,43 @@ def test_a_full_queue_takes_all_of_a_request_or_nothing(batcher: Batcher, record
 def test_an_item_that_nobody_waits_for_is_never_worked_on(batcher: Batcher, recorder: Recorder) -> None:
     recorder.hold(batcher)
     left, stays = batcher.submit(recorder.work(), ["left", "stays"])
-    assert left.cancel()
+    left.give_up()
     recorder.may_go.set()
 
     assert stays.result(WAIT_S) == "<stays>"
     assert recorder.calls == [["first"], ["stays"]]
 
 
+def test_work_goes_on_while_one_of_a_batch_wants_it(batcher: Batcher) -> None:
+    steps = Event()
+
+    def run(items: Sequence[Any]) -> Sequence[Any]:
+        assert steps.wait(WAIT_S)
+        count(projected_rows=1)
+        return items
+
+    one, other = batcher.submit(Work("stepping", "key", run), ["one", "other"])
+    one.give_up()
+    steps.set()
+    assert other.result(WAIT_S) == "other"
+
+    steps.clear()
+    both = batcher.submit(Work("stepping", "key", run), ["one", "other"])
+    while batcher.running < 2:
+        pass
+    for each in both:
+        each.give_up()
+    steps.set()
+    for each in both:
+        with pytest.raises(StoppedError):
+            each.result(WAIT_S)
+    assert batcher.is_alive
+
+
 def test_an_item_that_left_fills_no_batch(recorder: Recorder) -> None:
     batcher = Batcher(max_batch=2, max_wait_ms=60_000, capacity=9)
     (left,) = batcher.submit(recorder.work(), ["left"])
-    left.cancel()
+    left.give_up()
 
     futures = [*batcher.submit(recorder.work(), ["one"]), *batcher.submit(recorder.work(), ["two"])]
 

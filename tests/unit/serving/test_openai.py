@@ -171,8 +171,8 @@ def test_models_are_listed(client: openai.OpenAI) -> None:
         ),
         (
             {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]},
-            "messages.0.content",
-            None,
+            "The last message of the user may hold texts alone.",
+            "messages",
         ),
     ],
 )
@@ -195,6 +195,38 @@ def test_a_wrong_key_and_an_unknown_model_are_what_the_client_expects(keyed: Ser
     with pytest.raises(openai.NotFoundError) as refused:
         right.chat.completions.create(model="gpt", messages=SAID)
     assert refused.value.code == "model_not_found"
+
+
+def test_what_openai_lets_be_null_may_be_null(client: openai.OpenAI) -> None:
+    nulls: Any = {
+        "n": None,
+        "stream": None,
+        "max_tokens": None,
+        "logprobs": None,
+        "stop": None,
+        "tools": None,
+    }
+
+    plain = client.chat.completions.create(model="toy", messages=SAID)
+    answer = client.chat.completions.create(model="toy", messages=SAID, **nulls)
+
+    assert answer.choices[0].message.content == plain.choices[0].message.content
+    options: Any = {"include_usage": None}
+    assert [*client.completions.create(model="toy", prompt="red", stream=True, stream_options=options)]
+
+
+def test_earlier_messages_may_hold_anything(client: openai.OpenAI) -> None:
+    image: Any = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}
+
+    assert client.chat.completions.create(model="toy", messages=[image, *SAID]).choices
+
+
+@pytest.mark.parametrize("name", ["echo", "suffix"])
+def test_a_prompt_is_not_repeated_nor_filled(client: openai.OpenAI, name: str) -> None:
+    options: Any = {name: True if name == "echo" else "x"}
+
+    with pytest.raises(openai.BadRequestError, match=f"A reply is what the model writes: leave {name} out"):
+        client.completions.create(model="toy", prompt="red", **options)
 
 
 def test_sampling_is_not_read(client: openai.OpenAI) -> None:

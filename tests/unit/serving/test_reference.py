@@ -29,7 +29,7 @@ def test_limits_and_names_are_described(toy_model: Model) -> None:
     assert decode["sources"]["anyOf"][0]["maxItems"] == 7
     assert decode["similarity"]["anyOf"][0]["enum"] == SIMILARITIES.names()
     assert chat["model"]["enum"] == ["toy"]
-    assert chat["n"]["maximum"] == 13
+    assert chat["n"]["anyOf"][0]["maximum"] == 13
     assert chat["max_completion_tokens"]["anyOf"][0]["maximum"] == 29
     prompt = schemas["CompletionRequest"]["properties"]["prompt"]["anyOf"]
     assert [prompt[0]["maxLength"], prompt[1]["maxItems"]] == [81, 7]

@@ -19,6 +19,8 @@ from tests.unit.serving.conftest import serve
         ("192.168.0.7", True),
         ("mine.example", True),
         ("evil.example", False),
+        ("[::1]evil.example", False),
+        ("localhost:80:evil.example", False),
         ("localhost.evil.example", False),
         ("", False),
     ],
