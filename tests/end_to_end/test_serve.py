@@ -68,12 +68,15 @@ def started(*arguments: object) -> Iterator[Process]:
         line = next((line for line in process.stderr if " at http://" in line), "")
         port = int(re.findall(r":(\d+) ", line)[0])
         with ThreadPoolExecutor(1) as pool:
-            pool.submit(process.stderr.read)  # so that its logs never fill the pipe
+            logged = pool.submit(process.stderr.read)  # so that its logs never fill the pipe
             try:
                 yield Process(process, port)
             finally:
                 process.send_signal(signal.SIGTERM)
                 process.wait(WAIT_S)
+        *lines, last = logged.result().splitlines()
+        assert [json.loads(line) for line in lines]  # a JSON object a line, whatever was sent
+        assert last == "Note: The server has ended; all that was accepted was answered."
 
 
 def wait_until(is_met: Callable[[], bool]) -> None:

@@ -87,9 +87,19 @@ def _split_words(model: str | None, source: str | None, *, is_named: bool) -> tu
         return model, source
     if model is None:
         raise click.UsageError('There is no source to explain. Name one, in quotes: "how are you?"')
-    if model and Path(model).is_dir():
+    if not model.strip():
+        raise click.UsageError('The source is empty. Say something, in quotes: "how are you?"')
+    if _is_folder(model):
         raise click.UsageError(f'{model} is a folder. Name the source behind it, in quotes: "how are you?"')
     return None, model
+
+
+def _is_folder(name: str) -> bool:
+    """Whether a word names a folder; a long source is too long for a name."""
+    try:
+        return Path(name).is_dir()
+    except OSError:
+        return False
 
 
 def _check_lists_alone(words: Sequence[str | None]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import socket
@@ -193,7 +194,13 @@ def _run(app: Any, listening: socket.socket) -> None:
     """Serves until a signal comes; then answers what was accepted, and returns."""
     import uvicorn
 
-    config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False)
+    from bidibeam.serving.telemetry import LogHandler
+
+    for name in ("uvicorn", "asyncio"):
+        logger = logging.getLogger(name)
+        logger.handlers, logger.propagate = [LogHandler(app.state.server.log)], False
+        logger.setLevel(logging.WARNING)
+    config = uvicorn.Config(app, log_config=None, access_log=False, server_header=False)
     for number in (signal.SIGINT, signal.SIGTERM):  # uvicorn raises the signal again once it has ended
         signal.signal(number, lambda *_: None)
     uvicorn.Server(config).run(sockets=[listening])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
 import time
 import traceback
@@ -92,3 +93,15 @@ class Log:
         now = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime())
         line = {"time": f"{now}Z", "event": event, **facts, **((texts or {}) if self._has_texts else {})}
         print(json.dumps(line), file=self._stream or sys.stderr, flush=True)
+
+
+class LogHandler(logging.Handler):
+    """Writes what the web server's own library logs as lines of the same kind."""
+
+    def __init__(self, log: Log) -> None:
+        super().__init__()
+        self._log = log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Writes a line."""
+        self._log.write(record.name, level=record.levelname.lower(), message=record.getMessage())

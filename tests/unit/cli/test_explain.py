@@ -125,6 +125,7 @@ def test_what_a_list_was_searched_with_is_known(toy_run: Path, tmp_path: Path) -
 def test_what_is_no_call_is_told_with_the_way_out(toy_run: Path, lists: Path) -> None:
     assert misused() == 'There is no source to explain. Name one, in quotes: "how are you?"'
     assert misused(toy_run) == f'{toy_run} is a folder. Name the source behind it, in quotes: "how are you?"'
+    assert misused(" ") == 'The source is empty. Say something, in quotes: "how are you?"'
     assert misused("a", "b", "--regular", toy_run) == "--regular stands instead of MODEL, not beside a."
     assert misused("hi", "--lists", lists) == "--lists hold their sources: leave out MODEL and SOURCE."
     told = "--beam-size is of a model and its search, which --lists are past."
