@@ -12,6 +12,7 @@ help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
 
 setup: $(VENV)/.ready  ## create .venv with the package in it, editable
+	@$(if $(filter setup,$(MAKECMDGOALS)),echo "Ready. Put bidibeam on the path of this shell: . $(BIN)/activate",:)
 
 $(VENV)/.ready: pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -39,6 +39,7 @@ html_static_path = ["site.css"]
 html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sphinx = False
+html_show_search_summary = False  # from a file:// address no page may be read for excerpts
 
 
 def read_as_markdown(
@@ -62,6 +63,12 @@ def tell_defaults(
     return signature and re.sub(r"<class '(\w+)'>", r"\1", signature.replace("<factory>", "...")), returns
 
 
+def name_report(_app: Sphinx, page: str, source: list[str]) -> None:
+    """Give a report its folder's name, and keep its tables from drowning the manual when one searches."""
+    if found := re.fullmatch(r"results/(.+)/report", page):
+        source[0] = f"---\nnosearch: true\n---\n\n{source[0].replace('# ', f'# {found[1]}: ', 1)}"
+
+
 def lead_to_the_index(app: Sphinx, error: Exception | None) -> None:
     """Send whoever opens the folder of the site on to its first page."""
     if not error:
@@ -74,4 +81,5 @@ def setup(app: Sphinx) -> None:
     """Connect them."""
     app.connect("autodoc-process-docstring", read_as_markdown, priority=100)
     app.connect("autodoc-process-signature", tell_defaults)
+    app.connect("source-read", name_report)
     app.connect("build-finished", lead_to_the_index)

@@ -10,12 +10,14 @@ from typing import NamedTuple
 from bidibeam.evaluation.systems import BASE, CONTROL, ORACLE
 from bidibeam.reporting.numbers import (
     Interval,
+    format_fixed,
     format_interval,
     format_metric,
     format_p,
     format_signed,
     join_words,
     mean,
+    to_number,
 )
 from bidibeam.reporting.results import NO_SIZE, Comparison, Results
 from bidibeam.strategies.settings import TUNED_VBS
@@ -23,8 +25,9 @@ from bidibeam.text import format_value
 
 WON, GAIN, CERTAINTY = "What won", "By how much", "How sure"
 CONTROLLED, RECOMMENDED = "Over its control", "What validation chose"
+CONSTANT = "One reply to every source"
 SIGNIFICANT = 0.05
-"""A difference is sure if its p is below this with every seed."""
+"""A difference is sure if p, times the systems that the test set picked from, is below with each seed."""
 MOST_NAMES = 3
 """So many systems of the same value are named."""
 NEVER_BEST = ("length_ratio",)
@@ -67,7 +70,12 @@ def make_glance(results: Results, file: str = "") -> Glance:
     named = [*best[:MOST_NAMES], *([f"{len(best) - MOST_NAMES} more"] if len(best) > MOST_NAMES else [])]
     each = " each" if len(best) > 1 else ""
     won = f"{join_words(named)}, with {value}{each}: best of {len(ranked)} systems on the test set."
-    answers = {WON: won, **_compare_best(results, ranked, best, size), **_quote_recommended(results, size)}
+    answers = {
+        WON: won,
+        **_compare_best(results, ranked, best, size),
+        **_quote_constant(results, values[best[0]]),
+        **_quote_recommended(results, size),
+    }
     return Glance(answers, file)
 
 
@@ -95,10 +103,13 @@ def _compare_best(results: Results, ranked: Sequence[str], best: Sequence[str], 
     if results.is_lower_better():
         gain += f". Lower {results.label} is better: a gain is by how much it is lower"
     sources, is_single = results.content.get("sources"), "seeds" in results.content and not results.is_mean
-    facts = [*([f"on {format_value(sources)} sources"] if sources else []), *(["with one seed"] * is_single)]
-    answers = {GAIN: f"{gain}.", CERTAINTY: f"{', '.join([_format_certainty(outcomes), *facts])}."}
+    is_trained = "training" in (results.content.get("settings") or {})
+    once = f"with one seed{'; another training may differ' if is_trained else ''}"
+    facts = [*([f"on {format_value(sources)} sources"] if sources else []), *([once] * is_single)]
+    certainty = _format_certainty(outcomes, len(ranked))
+    answers = {GAIN: f"{gain}.", CERTAINTY: f"{', '.join([certainty, *facts])}."}
     if outcomes := _compare(results, best[0], control, size):
-        told = f"{_format_gain(results, outcomes)}. {_format_certainty(outcomes)}."
+        told = f"{_format_gain(results, outcomes)}. {_format_certainty(outcomes, len(ranked))}."
         caveat = results.content.get("caveat")
         answers[CONTROLLED] = f"{told} {caveat}" if caveat else told
     return answers
@@ -142,23 +153,44 @@ def _format_gain(results: Results, outcomes: Sequence[Outcome]) -> str:
     return f"{text} (95 % interval {format_interval(interval, format_signed)})" if interval else text
 
 
-def _format_certainty(outcomes: Sequence[Outcome]) -> str:
-    """Says whether a gain may be chance."""
+def _format_certainty(outcomes: Sequence[Outcome], picked_from: int = 1) -> str:
+    """Says whether a gain may be chance, of a system that the test set picked from so many."""
     known = [outcome.p for outcome in outcomes if outcome.p is not None]
     if not known:
         return "Not known: the difference was not tested"
     better, worse = (
-        sum(sign * one.gain > 0 and one.p is not None and one.p < SIGNIFICANT for one in outcomes)
+        sum(
+            sign * one.gain > 0 and one.p is not None and one.p * picked_from < SIGNIFICANT
+            for one in outcomes
+        )
         for sign in (1, -1)
     )
     count, largest = len(outcomes), format_p(max(known))
     p = f"p {largest}" if largest.startswith("<") else f"p {'≤' if count > 1 else '='} {largest}"
+    times = f" times the {picked_from} systems it was picked from" if picked_from > 1 else ""
     if count in (better, worse):
         with_all = f" with each of {count} seeds" if count > 1 else ""
-        return f"{'Sure' if better else 'Surely worse'}: {p}{with_all}"
+        still = f",{times} still below {SIGNIFICANT}" if times else ""
+        return f"{'Sure' if better else 'Surely worse'}: {p}{with_all}{still}"
     if count == 1:
-        return f"Not sure: {p}, so it may be chance"
-    return f"Not sure: p < {SIGNIFICANT} with {better or 'none'} of {count} seeds"
+        product = format_fixed(min(1.0, known[0] * picked_from), 2)
+        corrected = f",{times} {product}" if times and known[0] < SIGNIFICANT else ""
+        return f"Not sure: {p}{corrected}, so it may be chance"
+    return f"Not sure: p{times} < {SIGNIFICANT} with {better or 'none'} of {count} seeds"
+
+
+def _quote_constant(results: Results, best: float) -> dict[str, str]:
+    """Says that one reply to every source is as good as what won, or better, where it is."""
+    found = results.content.get("constant") or {}
+    value = to_number((found.get("chosen") or {}).get(results.metric))
+    if value is None or found.get("metric") != results.metric:
+        return {}
+    shown, won = (format_metric(results.metric, one) for one in (value, best))
+    is_better = value < best if results.is_lower_better() else value > best
+    if shown != won and not is_better:
+        return {}
+    than = "better than" if shown != won else "as good as"
+    return {CONSTANT: f"“{found['chosen']['reply']}” has {shown} {results.label}, {than} what won."}
 
 
 def _quote_recommended(results: Results, size: int) -> dict[str, str]:

@@ -147,18 +147,19 @@ def _make_tables(
     axes: tuple[Sequence[str], Sequence[Any]],
     cell: Callable[[str, Any], str],
     interval: Callable[[str, Any], str],
+    notes: Sequence[str] = (),
 ) -> list[Table]:
-    """Makes the folded tables of a measure and of its intervals: a row per system, a column per N_B."""
+    """Makes the folded tables of a measure, with notes, and of its intervals: rows of systems over N_B."""
     (names, sizes), several = axes, results.is_mean
     columns = [*text_columns("system"), *number_columns(*map(str, sizes), group="N_B")]
     reach = ["From the lowest end of the seeds' intervals to the highest."] if several else []
     tables = []
-    for caption, make, notes in (
-        (f"{what[0].upper()}{what[1:]} by N_B", cell, []),
+    for caption, make, told in (
+        (f"{what[0].upper()}{what[1:]} by N_B", cell, notes),
         (f"{'Reach of the ' if several else ''}95 % intervals of {what} by N_B", interval, reach),
     ):
         rows = [[name, *(make(name, size) for size in sizes)] for name in names]
-        tables.append(make_table(caption, columns, rows, notes, is_folded=True))
+        tables.append(make_table(caption, columns, rows, told, is_folded=True))
     return [table for table in tables if len(table.columns) > 1]
 
 
@@ -253,9 +254,8 @@ def headroom(results: Results) -> Section | None:
         caption = f"Headroom captured{over}: 0 is {baseline}, 100 % the oracle at the same N_B."
         if any(100 * value < LOWEST for one in series for value in one.values):
             caption += f" What lies below {LOWEST:.0f} % is not drawn; the table has it."
-        caption = " ".join([caption, *explain_headroom(results, map(int, sizes))])
         draw = partial(draw_headroom, series, assign_looks(results.names), baseline=baseline)
-        if len(sizes) > 1:  # of one N_B, the scores say the same
+        if len({size for one in series for size in one.sizes}) > 1:  # of one N_B, the table says the same
             blocks.append(Picture("headroom", caption, draw))
         blocks += _make_tables(
             results,
@@ -263,6 +263,7 @@ def headroom(results: Results) -> Section | None:
             (names, sizes),
             lambda name, size: format_headroom(results, name, int(size), shares[size].get(name)),
             lambda name, size: format_interval(headroom_interval(results, name, int(size)), format_percent),
+            explain_headroom(results, map(int, sizes)),
         )
     title = "VBS, Best Hypothesis and the headroom between"
     return Section("headroom", title, blocks) if blocks else None

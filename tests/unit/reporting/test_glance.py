@@ -42,6 +42,7 @@ def glance_at(*seeds: dict[str, Any], **content: Any) -> dict[str, str]:
 
 
 SCORES = {"vbs": 2.0, "vbs-tuned": 3.0, "bidis": 4.0, "oracle": 9.0, "bidis control": 5.0}
+TIMES = " times the 3 systems it was picked from"
 OVER_TUNED, OVER_VBS = ("bidis", "vbs-tuned"), ("bidis", "vbs")
 
 
@@ -53,7 +54,8 @@ def test_the_best_stands_beside_tuned_vbs_and_vbs_with_intervals_p_and_sources()
         "What won": "bidis, with 4.00 BLEU at N_B = 50: best of 3 systems on the test set.",
         "By how much": "+1.00 BLEU (95 % interval +0.50 to +2.00) over vbs-tuned; "
         "+2.00 BLEU (95 % interval +1.50 to +3.00) over vbs.",
-        "How sure": "Sure: p < 0.001, on 1,234 sources, with one seed.",
+        "How sure": "Sure: p < 0.001, times the 3 systems it was picked from still below 0.05, "
+        "on 1,234 sources, with one seed.",
         "Over its control": "-1.00 BLEU. Not known: the difference was not tested.",
     }
 
@@ -62,9 +64,10 @@ def test_the_best_stands_beside_tuned_vbs_and_vbs_with_intervals_p_and_sources()
     ("p_values", "told"),
     [
         ([0.2], "Not sure: p = 0.200, so it may be chance, with one seed."),
-        ([0.01, 0.02], "Sure: p ≤ 0.020 with each of 2 seeds."),
-        ([0.01, 0.3, 0.001], "Not sure: p < 0.05 with 2 of 3 seeds."),
-        ([0.3, 0.3], "Not sure: p < 0.05 with none of 2 seeds."),
+        ([0.02], f"Not sure: p = 0.020,{TIMES} 0.06, so it may be chance, with one seed."),
+        ([0.01, 0.016], f"Sure: p ≤ 0.016 with each of 2 seeds,{TIMES} still below 0.05."),
+        ([0.01, 0.02, 0.001], f"Not sure: p{TIMES} < 0.05 with 2 of 3 seeds."),
+        ([0.3, 0.02], f"Not sure: p{TIMES} < 0.05 with none of 2 seeds."),
         ([], "Not known: the difference was not tested, with one seed."),
     ],
 )
@@ -72,6 +75,41 @@ def test_how_sure_it_is_is_said_plainly(p_values: Sequence[float], told: str) ->
     seeds = [seed(SCORES, {OVER_TUNED: p}) for p in p_values] or [seed(SCORES)]
 
     assert glance_at(*seeds)["How sure"] == told
+
+
+def test_of_one_training_another_may_differ() -> None:
+    """A model that was given to the experiment was not trained by it."""
+    one, trained = seed(SCORES, {OVER_TUNED: 0.001}), {"training": {"epochs": 3}}
+
+    assert glance_at(one, settings=trained)["How sure"].endswith(
+        ", with one seed; another training may differ."
+    )
+    assert glance_at(one, settings={"model": {}})["How sure"].endswith(", with one seed.")
+    assert "another" not in glance_at(one, one, settings=trained)["How sure"]
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        (3.9, None),
+        (4.001, "“yes.” has 4.00 BLEU, as good as what won."),
+        (5.0, "“yes.” has 5.00 BLEU, better than what won."),
+    ],
+)
+def test_a_constant_reply_that_is_as_good_as_what_won_is_told(value: float, told: str | None) -> None:
+    constant = {"metric": "bleu", "chosen": {"reply": "yes.", "bleu": value}}
+
+    assert glance_at(seed(SCORES), constant=constant).get("One reply to every source") == told
+    by_another = {"metric": "chrf", "chosen": {"reply": "yes.", "chrf": 99.0}}
+    assert "One reply to every source" not in glance_at(seed(SCORES), constant=by_another)
+
+
+def test_a_constant_reply_is_better_where_it_is_lower_if_lower_is_better() -> None:
+    worse, better = ({"metric": "bleu", "chosen": {"reply": "yes.", "bleu": value}} for value in (2.5, 1.0))
+
+    answers = [glance_at(seed(SCORES), constant=one, lower_is_better=["bleu"]) for one in (worse, better)]
+    assert "One reply to every source" not in answers[0]
+    assert answers[1]["One reply to every source"] == "“yes.” has 1.00 BLEU, better than what won."
 
 
 def test_of_several_seeds_the_least_and_the_greatest_gain_are_told() -> None:
@@ -87,18 +125,18 @@ def test_a_significant_loss_of_one_seed_does_not_count_as_a_gain() -> None:
     worse = seed({**SCORES, "bidis": 2.9}, {OVER_TUNED: 0.01})
     better = seed({**SCORES, "bidis": 9.0}, {OVER_TUNED: 0.01})
 
-    assert glance_at(worse, better)["How sure"] == "Not sure: p < 0.05 with 1 of 2 seeds."
+    assert glance_at(worse, better)["How sure"] == f"Not sure: p{TIMES} < 0.05 with 1 of 2 seeds."
 
 
 def test_where_lower_is_better_the_lowest_wins_and_its_gain_is_above_zero() -> None:
-    answers = glance_at(seed(SCORES, {OVER_VBS: 0.03, ("vbs-tuned", "vbs"): 0.04}), lower_is_better=["bleu"])
+    answers = glance_at(seed(SCORES, {OVER_VBS: 0.03, ("vbs-tuned", "vbs"): 0.014}), lower_is_better=["bleu"])
 
     assert answers["What won"].startswith("vbs, with 2.00 BLEU")
     assert answers["By how much"] == (
         "+1.00 BLEU (95 % interval +0.50 to +2.00) over vbs-tuned. "
         "Lower BLEU is better: a gain is by how much it is lower."
     )
-    assert answers["How sure"].startswith("Sure: p = 0.040")
+    assert answers["How sure"].startswith("Sure: p = 0.014")
 
 
 @pytest.mark.parametrize("winner", ["vbs", "vbs-tuned"])
@@ -141,7 +179,7 @@ def test_an_evaluation_has_no_n_b_and_the_baseline_that_it_was_tested_against() 
     assert answers.answers == {
         "What won": "short, with 3.00 BLEU: best of 3 systems on the test set.",
         "By how much": "+1.00 BLEU (95 % interval +0.50 to +2.00) over the next best, b.",
-        "How sure": "Sure: p = 0.010, on 10 sources.",
+        "How sure": f"Sure: p = 0.010,{TIMES} still below 0.05, on 10 sources.",
     }
 
 
@@ -173,7 +211,8 @@ def test_what_spoils_a_control_is_told_beside_it() -> None:
     answers = glance_at(seed({**SCORES, "bidis control": 3.0}, tests), caveat="It saw other data.")
 
     assert answers["Over its control"] == (
-        "+1.00 BLEU (95 % interval +0.50 to +2.00). Sure: p = 0.010. It saw other data."
+        "+1.00 BLEU (95 % interval +0.50 to +2.00). "
+        f"Sure: p = 0.010,{TIMES} still below 0.05. It saw other data."
     )
 
 

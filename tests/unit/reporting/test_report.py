@@ -22,7 +22,7 @@ from bidibeam.text import escape_markdown
 from tests.unit.reporting.made_results import HOSTILE, made_evaluation, made_results
 from tests.unit.reporting.reports import DRAWN, NBSP, TITLES, Report, markdown_tables, without
 
-FIGURES = ("quality", "headroom", "ranks", "positions", "penalty", "options")
+FIGURES = ("quality", "ranks", "positions", "penalty", "options")
 FEW = ("vbs", "vbs-tuned", "bidia bleu_t", "oracle")
 
 

@@ -231,10 +231,12 @@ def test_of_hardly_any_headroom_there_are_no_shares(tmp_path: Path) -> None:
     assert report.row("Headroom captured by N_B", BIDIA)[-2:] == ["-0.45 BLEU", "50 %"]
     note = "Where the headroom is below 0.1 BLEU, a system's gain over vbs-tuned stands in its place."
     assert note in report.words
+    assert not [*report.folder.glob("figures/headroom.*")]  # one N_B is no line; the table says it
     assert "95 % intervals of headroom captured by N_B" not in report.tables  # they would be of shares
     for size in ("10", "2"):
         score_bleu(results, size, vbs_tuned=2.0, oracle=6.0)
     whole = Report(results, tmp_path)
+    assert [*whole.folder.glob("figures/headroom.svg")]
     assert (whole.row("Headroom captured by N_B", BIDIA)[-2:], note in whole.words) == (
         ["-900 %", "50 %"],
         False,
