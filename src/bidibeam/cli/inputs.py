@@ -99,7 +99,8 @@ def take_strategy(flags: dict[str, Any]) -> tuple[StrategySettings | None, int]:
     workers = flags.pop("workers") or count_cores()
     names = ("similarity", "similarity_options", "vectors", "strategy_options", *STRATEGY_FLAGS)
     named = [flag for flag in names if flags[flag] not in (None, ())]
-    name = flags.pop("strategy") or imply_strategy(named)
+    name = flags.pop("strategy")
+    name = imply_strategy(named) if name is None else name
     if name is None:
         for flag in names:
             del flags[flag]

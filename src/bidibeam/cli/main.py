@@ -30,7 +30,7 @@ COMMANDS = {
     "decode": "Answer one source per line; write one reply per line.",
     "chat": "Talk to a model.",
     "explain": "Show both beams of a source and why a reply won, as a page.",
-    "serve": "Answer over HTTP, by a page and by OpenAI's API.",
+    "serve": "Answer over HTTP: a page that shows both beams, an API, and OpenAI's API.",
     "rerank": "Choose again among hypotheses from anywhere; no model needed.",
     "convert": "Read and write n-best lists as other tools do.",
     "score": "Add a model's log-probabilities to n-best lists from anywhere.",

@@ -73,7 +73,7 @@ REFUSED = [
     (StrategySettings(similarity="blue"), "Unknown similarity 'blue'. Did you mean 'bleu'? Choose one of"),
     (
         StrategySettings(similarity_options={"smooth": 1}),
-        "bleu_t has no option smooth. It has: order, weights",
+        "bleu_t has no option smooth. Did you mean 'smoothing'? It has: order, weights",
     ),
     (
         StrategySettings(similarity="wmd"),
