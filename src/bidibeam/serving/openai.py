@@ -51,7 +51,7 @@ class CompletionFields(SearchFields):
     )
     max_tokens: Steps | None = Field(
         None,
-        description="T: the most tokens, the end token counted.",
+        description="The most tokens of a reply, the end token counted.",
         json_schema_extra=limited(integer="reply_tokens"),
     )
     stream: bool | None = Field(False, description="Send server-sent events, each reply in one chunk.")
