@@ -10,14 +10,8 @@ import pytest
 from selenium.webdriver.common.keys import Keys
 
 from bidibeam import SearchSettings, load_decoder
-from tests.end_to_end.browser import PHONE, Browser, open_browser
+from tests.end_to_end.browser import PHONE, Browser
 from tests.end_to_end.test_serve import Process, started
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with open_browser(tmp_path_factory.mktemp("served")) as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")
