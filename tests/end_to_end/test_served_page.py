@@ -71,3 +71,17 @@ def test_what_the_server_refuses_is_shown(browser: Browser, server: Process) -> 
     browser.find("#source").send_keys("red", Keys.ENTER)
 
     browser.wait_for("#problem", "beam_size must be at least 2 for bidia")
+
+
+def test_the_reference_fits_a_phone_and_leaves_nothing_out(browser: Browser, server: Process) -> None:
+    address = f"http://127.0.0.1:{server.port}/docs"
+    browser.open(address)
+    wide = browser.texts(".fields tbody td:not(:empty)")
+
+    browser.open(address, size=PHONE)
+
+    assert browser.texts(".fields tbody td:not(:empty)") == wide
+    label = "getComputedStyle(document.querySelector('[data-label=\"at most\"]'), '::before').content"
+    assert "at most" in browser.run(f"return {label}")
+    widest = "Math.max(...[...document.querySelectorAll('*')].map((it) => it.getBoundingClientRect().right))"
+    assert browser.run(f"return {widest}") <= PHONE[0]
