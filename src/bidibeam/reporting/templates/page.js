@@ -8,7 +8,7 @@ const AS_IT_WAS = { T: null, lambda: null, exponent: null, pair: null };
 const LONGEST_LINK = 16000; // letters, beyond which a pasted list is left out of the link
 const INTRO = [...$("explanation").childNodes];
 let documents = JSON.parse($("documents").textContent);
-let state = readLink();
+let link = readLink();
 let current = null; // the document that is shown
 let waiting = null; // the request under way
 let written = location.hash;
@@ -28,30 +28,30 @@ function readLink() {
 
 // Writes the state into the address: in place of the last one, or as a new page to come back from.
 function writeLink(isNew = false) {
-  const link = new URLSearchParams();
-  for (const [name, value] of Object.entries(state.asked)) if (value.length < LONGEST_LINK) link.set(name, value);
-  if (documents.length > 1) link.set("explanation", state.at + 1);
-  for (const name of SLIDERS) if (state[name] !== null) link.set(name, state[name]);
-  if (state.pair) link.set("pair", state.pair.map((each) => each + 1).join(","));
-  written = `#${link}`;
+  const parameters = new URLSearchParams();
+  for (const [name, value] of Object.entries(link.asked)) if (value.length < LONGEST_LINK) parameters.set(name, value);
+  if (documents.length > 1) parameters.set("explanation", link.at + 1);
+  for (const name of SLIDERS) if (link[name] !== null) parameters.set(name, link[name]);
+  if (link.pair) parameters.set("pair", link.pair.map((each) => each + 1).join(","));
+  written = `#${parameters}`;
   history[isNew && written !== location.hash ? "pushState" : "replaceState"](null, "", written);
 }
 
 function show(known) {
   current = known;
-  const [i, j] = state.pair ?? [];
-  if (!(i < known.regular.length && j < known.reverse.length)) state.pair = null;
-  if (state.T !== null) state.T = Math.max(1, Math.round(state.T));
-  showExplanation($("explanation"), known, state, writeLink);
+  const [i, j] = link.pair ?? [];
+  if (!(i < known.regular.length && j < known.reverse.length)) link.pair = null;
+  if (link.T !== null) link.T = Math.max(1, Math.round(link.T));
+  showExplanation($("explanation"), known, link, writeLink);
   $("actions").hidden = false;
   $("svg").hidden = !document.querySelector("svg.tree");
 }
 
 function setUpPicker() {
-  const go = (place) => { Object.assign(state, AS_IT_WAS); pick(place); writeLink(); };
+  const go = (place) => { Object.assign(link, AS_IT_WAS); pick(place); writeLink(); };
   $("which").addEventListener("change", () => go($("which").selectedIndex));
-  $("previous").addEventListener("click", () => go(state.at - 1));
-  $("next").addEventListener("click", () => go(state.at + 1));
+  $("previous").addEventListener("click", () => go(link.at - 1));
+  $("next").addEventListener("click", () => go(link.at + 1));
 }
 
 // Shows one of some documents, and lets the reader go to the others.
@@ -60,13 +60,13 @@ function present(found) {
   $("picker").hidden = documents.length < 2;
   $("which").replaceChildren(...documents.map(({ source }, place) =>
     make("option", `${place + 1}. ${shown(source).slice(0, 90)}`)));
-  pick(Math.min(state.at, documents.length - 1));
+  pick(Math.min(link.at, documents.length - 1));
 }
 
 function pick(place) {
-  state.at = (place + documents.length) % documents.length;
-  $("which").selectedIndex = state.at;
-  show(documents[state.at]);
+  link.at = (place + documents.length) % documents.length;
+  $("which").selectedIndex = link.at;
+  show(documents[link.at]);
 }
 
 // Shows that there is nothing to show.
@@ -87,7 +87,7 @@ async function ask() {
   $("problem").replaceChildren();
   $("explanation").setAttribute("aria-busy", "true");
   try {
-    present(await explainAll(makeBodies(state.asked), mine.signal));
+    present(await explainAll(makeBodies(link.asked), mine.signal));
     $("status").replaceChildren(current.reply ? `The reply is: ${shown(current.reply)}` : "There is no reply.");
     $("explanation").removeAttribute("aria-busy");
   } catch (error) {
@@ -162,31 +162,31 @@ function setUpForm() {
   });
   $("key").addEventListener("change", () => sessionStorage.setItem("bidibeam-key", $("key").value));
   for (const id of [...FIELDS.slice(2), "key"]) {
-    $(id).addEventListener("change", () => { if (isAsked()) submit(Boolean(state.asked.list)); });
+    $(id).addEventListener("change", () => { if (isAsked()) submit(Boolean(link.asked.list)); });
   }
   for (const button of document.querySelectorAll(".examples button")) {
     button.addEventListener("click", () => { $("source").value = button.textContent; submit(false); });
   }
 }
 
-const isAsked = () => Boolean(state.asked.source || state.asked.list);
+const isAsked = () => Boolean(link.asked.source || link.asked.list);
 
 function submit(isList) {
   const left = isList && $("list").value.trim() ? "source" : "list";
   const values = FIELDS.map((name) => [name, $(name).value.trim()]);
   const asked = Object.fromEntries(values.filter(([name, value]) => value && name !== left));
   if (!asked.list && !asked.source) { $(isList && $("paste").open ? "list" : "source").focus(); return; }
-  const isSame = JSON.stringify(asked) === JSON.stringify(state.asked);
+  const isSame = JSON.stringify(asked) === JSON.stringify(link.asked);
   if (isSame && $("explanation").ariaBusy) return; // Enter in a field changes it, and submits
-  state = { asked, at: 0, ...AS_IT_WAS };
+  link = { asked, at: 0, ...AS_IT_WAS };
   documents = [];
   writeLink(true);
   ask();
 }
 
 function fillForm() {
-  for (const name of FIELDS) $(name).value = state.asked[name] ?? "";
-  $("paste").open ||= Boolean(state.asked.list);
+  for (const name of FIELDS) $(name).value = link.asked[name] ?? "";
+  $("paste").open ||= Boolean(link.asked.list);
 }
 
 // Exports.
@@ -237,7 +237,7 @@ function start() {
 
 function follow() {
   if (location.hash === written) return;
-  state = readLink();
+  link = readLink();
   written = location.hash;
   if (form) documents = [];
   start();

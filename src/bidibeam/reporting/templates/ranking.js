@@ -14,7 +14,8 @@ function rankAgain(known, settings) {
     if (!isChanged && Math.abs(first.score - before.score) < TIE) return before; // its reason still holds
     const isSame = (each) => choice.formula === "loglinear" && each.text === first.text; // as a candidate
     const next = others.find((each) => !isSame(each));
-    return { ...before, ...first, isChanged, before, isTied: isTie(first, next), reason: tellReason(first, next, choice) };
+    const reason = tellReason(first, next, choice);
+    return { ...before, ...first, isChanged, before, isTied: isTie(first, next), reason };
   });
 }
 
