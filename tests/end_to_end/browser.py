@@ -35,10 +35,10 @@ REDRAWN = (StaleElementReferenceException,)
 
 
 class Browser:
-    """One tab of Chromium."""
+    """One tab of Chromium, which saves downloads in a folder."""
 
-    def __init__(self, driver: webdriver.Chrome) -> None:
-        self.driver = driver
+    def __init__(self, driver: webdriver.Chrome, downloads: Path) -> None:
+        self.driver, self.downloads = driver, downloads
 
     def open(
         self, address: str | Path, state: str = "", *, size: tuple[int, int] = DESKTOP, dark: bool = False
@@ -147,6 +147,6 @@ def open_browser(downloads: Path) -> Iterator[Browser]:
     options.add_experimental_option("prefs", {"download.default_directory": str(downloads)})
     chromium = webdriver.Chrome(options=options, service=Service(executable_path=driver))
     try:
-        yield Browser(chromium)
+        yield Browser(chromium, downloads)
     finally:
         chromium.quit()

@@ -18,7 +18,7 @@ from bidibeam.decoding.explaining import explain_beams
 from bidibeam.reporting.page import render_page
 from bidibeam.similarities.word_vectors import WordVectors
 from bidibeam.strategies.settings import StrategySettings
-from tests.end_to_end.browser import DESKTOP, PHONE, Browser, open_browser
+from tests.end_to_end.browser import DESKTOP, PHONE, Browser
 
 NASTY = "<script>document.title = 'broken'</script><img src=x onerror=alert(1)>"
 LONG = "and so on and on " * 30 + "w" * 200
@@ -62,6 +62,7 @@ MANY = [
     made(f"see you at {number} {'noon' if number % 3 else 'midday'}", -1.0 - number / 9, other_log_prob=-5.0)
     for number in range(50)
 ]
+TWINS = [made("see you"), made("see you at noon"), made("see you at noon then friend")]
 PIECES = [made("it's café time", tokens="it âĢĻ s Ġc af Ã© Ġtime")]
 DOCUMENTS = {
     "bleu": explained("bidia bleu_t", REGULAR, REVERSE),
@@ -79,6 +80,9 @@ DOCUMENTS = {
         "bidia bleu_t", [made("at work", None), made("no", None)], [made("at work now", None)]
     ),
     "nothing": explained("bidia bleu_t", [], []),
+    "vbs": explained("vbs", REGULAR, REVERSE),
+    "longest": explained("longest", REGULAR, REVERSE),
+    "twins": explained("bidia bleu_t", TWINS, TWINS),
     "random": explained("random", REGULAR, REVERSE),
 }
 PLACES = {name: place for place, name in enumerate(DOCUMENTS, start=1)}
@@ -92,18 +96,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module")
-def opened(folder: Path) -> Iterator[Browser]:
-    with open_browser(folder) as browser:
-        yield browser
-
-
 @pytest.fixture
-def browser(opened: Browser) -> Iterator[Browser]:
+def browser(browser: Browser) -> Iterator[Browser]:
     """One whose console stays empty, and which asks nobody for anything."""
-    opened.logs()
-    yield opened
-    errors, requests = opened.logs()
+    browser.logs()
+    yield browser
+    errors, requests = browser.logs()
     assert errors == []
     assert {urlparse(address).scheme for address in requests} <= {"file", "about", "blob", "data"}
 
@@ -138,7 +136,8 @@ def test_it_shows_the_reply_why_both_beams_and_each_winner(browser: Browser, fol
     shown = zip(*(browser.texts(f".choices tbody {part}") for part in ("th", ".text", ".since")), strict=True)
     assert [(name.removesuffix(" answers"), *rest) for name, *rest in shown] == rows
     assert browser.texts(".beam.reverse .text") == [each["text"] for each in known["reverse"]]
-    assert browser.texts(".beam.regular .score") == [f"{each['score']:.2f}" for each in known["regular"]]
+    assert browser.texts(".beam.regular li .score") == [f"{each['score']:.2f}" for each in known["regular"]]
+    assert browser.text(".beam.regular h4").endswith("score")
     assert browser.texts(".beam.regular li:nth-child(4) .cut") == ["cut off"]
     assert browser.texts(".beam.regular li:nth-child(1) .badge") == ["vbs"]
     label = browser.label(RING)
@@ -162,12 +161,15 @@ def test_a_cell_lights_up_its_pair_and_shows_what_they_share(browser: Browser, f
         "3-grams 0 of 2",
         "4-grams 0 of 1",
     ]
+    assert browser.text(".grams caption").endswith("where none is shared, a tenth of one counts")
     assert "BP_T 0.287" in browser.text(".pair h4")  # exp(1 - 9 / 4)
 
     browser.hover("h1")
 
     assert selected(browser) == ("see you at noon my friend", "see you at noon then")
     assert browser.texts(".grams tr")[3] == "4-grams 1 of 3 see you at noon"
+    assert "tenth" not in browser.text(".grams caption")
+    assert browser.text(".pair .hint") == "chosen by bidia bleu_t"
 
     browser.find(".beam.regular li:nth-child(1)").click()
 
@@ -202,7 +204,7 @@ def test_sliders_rank_again_and_say_what_changed(browser: Browser, folder: Path)
     assert "changed, was see you at noon my friend" in changed
     assert "regular hypothesis 2 now has the most, 1.000, closest to reverse hypothesis 2;" in changed
     assert "With these settings, bidia bleu_t: see you at noon" in browser.text("[role=status]")
-    assert browser.text(".decides").startswith("Agreement decides:")
+    assert browser.text(".decides") == ""  # at T = 1 the length term changes nothing
     assert browser.label(RING).startswith("regular 2 with reverse 2: 1.00, chosen by bidia")
     assert browser.texts(".badge.new") == ["bidia bleu_t", "mbr bleu_t"]
     assert browser.text(".slider output") == "1"
@@ -221,6 +223,44 @@ def test_sliders_rank_again_and_say_what_changed(browser: Browser, folder: Path)
     assert browser.text(".reply") == "see you at noon my friend"
     assert not browser.find_all(".changed")
     assert browser.texts(".slider output") == ["9, as it was", "1, as it was", "0.6, as it was"]
+
+
+@pytest.mark.parametrize(("name", "told"), [
+    ("bleu", "λ and length exponent do not change what answers here, bidia bleu_t, only what others choose."),
+    ("vbs", "T and λ do not change what answers here, vbs, only what others choose."),
+    ("longest", "These do not change what answers here, longest, only what others choose."),
+])  # fmt: skip
+def test_sliders_that_are_nothing_to_what_answers_say_so(
+    browser: Browser, folder: Path, name: str, told: str
+) -> None:
+    open_one(browser, folder, name)
+
+    assert browser.text(".idle") == told
+    assert (browser.text(".decides") == "") is (name != "bleu")
+
+
+def test_a_tie_is_said_to_be_one(browser: Browser, folder: Path) -> None:
+    open_one(browser, folder, "twins", "T=1")
+
+    assert "has as much, and ties go to the better rank." in browser.text(".why")
+    browser.slide(0, 6)
+    assert browser.text(".decides") == (
+        "Length decides: without the length term BP_T, bidia bleu_t would choose see you at noon, "
+        "which is first of several that agree as much."
+    )
+
+
+def test_the_reply_stands_out_whoever_answers(browser: Browser, folder: Path) -> None:
+    open_one(browser, folder, "vbs")
+
+    assert browser.texts("li.own .text") == [DOCUMENTS["vbs"]["reply"]] == ["noon"]
+    assert selected(browser) == ("noon", "noon")
+    assert browser.text(".pair .hint") == "the reply of vbs is one of them"
+    assert not browser.find_all(RING)
+    assert browser.find(".rank.own").get_attribute("data-place") == "regular,0"
+    assert browser.text(".matrix .caption").endswith("ringed, as strategies choose by them: 2 with 2")
+    browser.hover(pick(2, 2))
+    assert browser.text(".pair .hint") == "chosen by bidia bleu_t"
 
 
 def test_a_link_carries_the_whole_state(browser: Browser, folder: Path) -> None:
@@ -374,8 +414,10 @@ def test_a_phone_shows_everything_without_scrolling_the_page_sideways(
 
     assert width <= PHONE[0]
     assert small == []
-    for box in browser.find_all(".overflows"):
-        assert "scrolls sideways" in box.text
+    for box in browser.find_all(".scroll"):
+        told = browser.run("return arguments[0].nextElementSibling.textContent", box)
+        overflows = browser.run("return arguments[0].scrollWidth > arguments[0].clientWidth + 1", box)
+        assert ("sideways" in told) == (overflows and box.is_displayed())
 
 
 CONTRAST = f"""
@@ -423,6 +465,10 @@ def test_large_beams_show_the_best_and_all_on_demand(browser: Browser, folder: P
     assert sum(each.is_displayed() for each in browser.find_all(".beam.regular li")) == 50
     assert len(browser.find_all("[role=gridcell]")) == 2500
     assert "Of each beam the best 20" in browser.text(".trees .hint")
+    assert browser.text(".matrix .more") == "scrolls sideways ↔ and down ↕"
+    assert browser.run(
+        "const box = document.querySelector('.matrix .scroll'); return [box.scrollLeft, box.scrollTop]"
+    ) == [0, 0]
 
 
 def test_explanations_are_gone_through_one_by_one(browser: Browser, folder: Path) -> None:
@@ -446,14 +492,14 @@ def test_exports_are_the_document_and_a_picture_that_needs_no_style_sheet(
     browser.find("#svg").click()
 
     for name in ("explanation.json", "beams.svg"):
-        wait_for_file(browser, folder / name)
-    assert json.loads((folder / "explanation.json").read_text(encoding="utf-8")) == json.loads(
+        wait_for_file(browser, browser.downloads / name)
+    assert json.loads((browser.downloads / "explanation.json").read_text(encoding="utf-8")) == json.loads(
         json.dumps(DOCUMENTS["bleu"])
     )
-    picture = (folder / "beams.svg").read_text(encoding="utf-8")
+    picture = (browser.downloads / "beams.svg").read_text(encoding="utf-8")
     assert picture.startswith("<svg")
     assert 'stroke="rgb(107, 47, 179)"' in picture
-    assert "var(" not in picture
+    assert not re.search(r"var\(|light-dark", picture)
 
 
 def wait_for_file(browser: Browser, path: Path) -> None:

@@ -16,11 +16,12 @@ from bidibeam import Beams, Hypothesis, NBest
 from bidibeam.decoding.explaining import explain_beams
 from bidibeam.reporting.page import render_page
 from bidibeam.strategies.settings import StrategySettings
-from tests.end_to_end.browser import PHONE, Browser, open_browser
+from tests.end_to_end.browser import PHONE, Browser
 
 OFFER = {
     "models": ["small", "large"],
     "strategies": ["bidis", "bidia wmd_t either"],
+    "default": "bidia bleu_t",
     "similarities": ["bleu_t", "edit"],
     "examples": ["how are you?", "<b>no</b>"],
     "limits": {"beam_size": 50, "max_length": 40, "source_characters": 60},
@@ -41,6 +42,7 @@ class Stub:
     status: int = 200
     answer: Any = None
     key: str = ""
+    refused: Any = None
     asked: list[dict[str, Any]] = field(default_factory=list)
     address: str = ""
 
@@ -48,15 +50,11 @@ class Stub:
         self.asked.append(body)
         if self.key and authorization != f"Bearer {self.key}":
             return 401, {"error": {"message": "The API key is wrong.", "type": "authentication_error"}}
+        if self.refused and body.get("list") == self.refused:
+            return 400, {"error": {"message": "list: it is refused."}}
         return self.status, self.answer or document(
             body.get("source", "a list"), f"{body.get('source')} too", "no"
         )
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with open_browser(tmp_path_factory.mktemp("form")) as opened:
-        yield opened
 
 
 @pytest.fixture
@@ -104,6 +102,7 @@ def test_a_source_is_typed_and_sent_by_enter(browser: Browser, stub: Stub) -> No
 
     assert stub.asked == [{"source": "hello there"}]
     assert browser.text("#status") == "The reply is: hello there too"
+    assert browser.find("#status").size["height"] <= 1  # for screen readers: the reply itself is below
     assert browser.driver.current_url == f"{stub.address}#source=hello+there"
     assert browser.text("body > footer") == "bidibeam 1.2.3"
     errors, requests = browser.logs()
@@ -137,20 +136,103 @@ def test_settings_ask_again_and_the_link_brings_all_of_it_back(browser: Browser,
     assert browser.text(".slider output") == "2"
 
 
+LISTS = [{"regular": [{"text": "<i>a</i>"}], "reverse": [{"text": "b"}]}, {"regular": [{"text": "c"}]}]
+
+
+def paste(browser: Browser, text: str) -> None:
+    browser.run("document.getElementById('paste').open = true; document.getElementById('list').value = ''")
+    browser.run("document.getElementById('list').value = arguments[0]", text)
+    browser.find("#explain-list").click()
+
+
 def test_a_list_is_pasted(browser: Browser, stub: Stub) -> None:
-    lists = {"regular": [{"text": "<i>a</i>"}], "reverse": [{"text": "b"}]}
     browser.open(stub.address)
-    browser.find("#paste summary").click()
 
-    browser.find("#list").send_keys(json.dumps(lists))
-    browser.find("#explain-list").click()
-    browser.wait_for("#status", "The reply is")
+    paste(browser, json.dumps(LISTS[0], indent=1))
+    browser.wait_for(".reply", "None too")
 
-    assert stub.asked == [{"list": lists}]
-    browser.find("#list").send_keys(Keys.END, "}")
-    browser.find("#explain-list").click()
-    browser.wait_for("#problem", "The list is no JSON object")
-    assert len(stub.asked) == 1
+    assert stub.asked == [{"list": LISTS[0]}]
+    assert not browser.find("#picker").is_displayed()
+
+
+@pytest.mark.parametrize("text", [
+    "\n\n".join(map(json.dumps, LISTS)), json.dumps(LISTS, indent=1),
+], ids=["lines", "array"])  # fmt: skip
+def test_several_lists_are_explained_and_gone_through(browser: Browser, stub: Stub, text: str) -> None:
+    browser.open(stub.address)
+
+    paste(browser, text)
+    browser.wait_for("#picker", "→")
+
+    assert stub.asked == [{"list": each} for each in LISTS]
+    assert browser.texts("#which option") == ["1. a list", "2. a list"]
+    browser.find("#next").click()
+    assert "explanation=2" in browser.driver.current_url
+    browser.open(browser.driver.current_url)
+    browser.wait_for("#picker", "→")
+    assert browser.find("#which").get_attribute("selectedIndex") == "1"
+
+
+@pytest.mark.parametrize(("text", "told"), [
+    ('{"regular": []}}', "The list is no JSON object: Unexpected"),
+    ('{"regular": []}\n{"regular": [}', "List 2 is no JSON object: Unexpected"),
+    ("[]", "The list is no JSON object, {\"regular\""),
+    ('[{"regular": []}, 7]', "List 2 is no JSON object, {\"regular\""),
+])  # fmt: skip
+def test_what_is_no_list_is_said_and_not_sent(browser: Browser, stub: Stub, text: str, told: str) -> None:
+    browser.open(stub.address)
+
+    paste(browser, text)
+
+    browser.wait_for("#problem", told)
+    assert stub.asked == []
+
+
+def test_which_of_several_lists_the_server_refuses_is_said(browser: Browser, stub: Stub) -> None:
+    stub.refused = LISTS[1]
+    browser.open(stub.address)
+
+    paste(browser, json.dumps(LISTS))
+
+    browser.wait_for("#problem", "List 2: list: it is refused.")
+
+
+def test_back_and_forward_lead_through_questions_and_not_through_sliders(
+    browser: Browser, stub: Stub
+) -> None:
+    browser.open(stub.address)
+    for source in ("one", "two"):
+        browser.find("#source").clear()
+        browser.find("#source").send_keys(source, Keys.ENTER)
+        browser.wait_for(".reply", f"{source} too")
+    browser.slide(0, 2)
+    browser.slide(0, 3)
+
+    browser.driver.back()
+    browser.wait_for(".reply", "one too")
+    assert browser.find("#source").get_attribute("value") == "one"
+    browser.driver.forward()
+    browser.wait_for(".reply", "two too")
+    assert browser.text(".slider output") == "3"
+    browser.driver.back()
+    browser.driver.back()
+    browser.wait_for(".intro", "appear here")
+    assert browser.find("#source").get_attribute("value") == ""
+    assert not browser.find("#actions").is_displayed()
+
+
+def test_any_strategy_can_be_typed(browser: Browser, stub: Stub) -> None:
+    browser.open(stub.address)
+    assert browser.find("#strategy").get_attribute("placeholder") == "bidia bleu_t"
+
+    browser.find("#strategy").send_keys("loglinear edit both")
+    browser.find("#source").send_keys("hello", Keys.ENTER)
+    browser.wait_for(".reply", "hello too")
+    browser.find("#strategy").clear()
+    browser.find("#strategy").send_keys("mbr mean", Keys.ENTER)
+    browser.wait_for(".reply", "hello too")
+
+    assert [each.get("strategy") for each in stub.asked] == ["loglinear edit both", None, "mbr mean"]
 
 
 @pytest.mark.parametrize(("status", "answer", "told"), [
@@ -161,13 +243,16 @@ def test_a_list_is_pasted(browser: Browser, stub: Stub) -> None:
 def test_what_the_server_refuses_is_one_sentence(
     browser: Browser, stub: Stub, status: int, answer: Any, told: str
 ) -> None:
-    stub.status, stub.answer = status, answer
     browser.open(stub.address)
+    browser.find("#source").send_keys("hell", Keys.ENTER)
+    browser.wait_for(".reply", "hell too")
 
-    browser.find("#source").send_keys("hello", Keys.ENTER)
+    stub.status, stub.answer = status, answer
+    browser.find("#source").send_keys("o", Keys.ENTER)
     browser.wait_for("#problem", ".")
 
     assert browser.text("#problem") == told
+    assert not browser.find_all(".reply")  # that of the question before
     assert browser.find("#problem").get_attribute("role") == "alert"
     assert browser.text("#status") == ""
     stub.status, stub.answer = 200, None
@@ -182,8 +267,10 @@ def test_a_key_is_asked_for_sent_and_kept_for_the_session_alone(browser: Browser
     assert not browser.find("#key").is_displayed()
 
     browser.find("#source").send_keys("hello", Keys.ENTER)
-    browser.wait_for("#problem", "The API key is wrong.")
-    browser.press("secret", Keys.ENTER)  # the field has the focus
+    browser.wait_for("#problem", "Enter the API key, which this server wants.")
+    browser.press("sec", Keys.ENTER)  # the field has the focus
+    browser.wait_for("#problem", "The API key is wrong: enter another one.")
+    browser.press("ret", Keys.ENTER)
     browser.wait_for(".reply", "hello too")
 
     assert browser.run("return [sessionStorage.length, localStorage.length, document.cookie]") == [1, 0, ""]
@@ -202,7 +289,9 @@ def test_a_server_that_is_gone_is_told(browser: Browser, stub: Stub) -> None:
 
 def test_the_form_fits_a_phone_and_examples_are_text(browser: Browser, stub: Stub) -> None:
     browser.open(stub.address, size=PHONE)
+    browser.find("#paste summary").click()
 
+    assert browser.find("#list").size["width"] > PHONE[0] * 0.75
     assert browser.texts(".examples button") == OFFER["examples"]
     assert browser.run("return document.documentElement.scrollWidth") <= PHONE[0]
     assert browser.find("#source").get_attribute("maxlength") == "60"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -11,15 +11,16 @@ import numpy as np
 import pytest
 
 from bidibeam import Beams, Explanation, Hypothesis, NBest
+from bidibeam.decoding.documents import FORMULAS
 from bidibeam.decoding.explaining import Choice, explain_beams
-from bidibeam.hypotheses import Direction
+from bidibeam.hypotheses import Direction, Ranking
 from bidibeam.reporting.page import render_page
 from bidibeam.similarities.word_vectors import WordVectors
 from bidibeam.strategies.baselines import ReverseVbs, Vbs, VbsTuned
 from bidibeam.strategies.bidis import BidiS
 from bidibeam.strategies.loglinear import LogLinear
 from bidibeam.strategies.settings import StrategySettings
-from tests.end_to_end.browser import Browser, open_browser
+from tests.end_to_end.browser import Browser
 
 WORDS = ["at", "noon", "see", "you", "paris", "rome", "!"]
 SPACE = WordVectors(WORDS, np.random.default_rng(0).normal(size=(len(WORDS), 4)))
@@ -44,16 +45,14 @@ TUNED: dict[str, dict[str, float]] = {
     "vbs-tuned": {"length_exponent": 1.3, "word_reward": 0.2},
     "loglinear edit both": {"regular_weight": 0.4, "reverse_weight": 1.2, "length_weight": 0.3},
 }
-FORMULAS = {"gnmt": lambda length: (5 + length) / 6, "power": lambda length: max(length, 1)}
+PENALTIES = {"gnmt": lambda length: (5 + length) / 6, "power": lambda length: max(length, 1)}
 
 
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    folder = tmp_path_factory.mktemp("browser")
-    (folder / "page.html").write_text(render_page([]), encoding="utf-8")
-    with open_browser(folder) as opened:
-        opened.open(folder / "page.html")
-        yield opened
+@pytest.fixture
+def page(browser: Browser, tmp_path: Path) -> Browser:
+    (tmp_path / "page.html").write_text(render_page([]), encoding="utf-8")
+    browser.open(tmp_path / "page.html")
+    return browser
 
 
 def make_hypotheses(chooser: Random, formula: str, exponent: float) -> NBest:
@@ -61,7 +60,7 @@ def make_hypotheses(chooser: Random, formula: str, exponent: float) -> NBest:
     for _ in range(chooser.randint(1, 7)):
         words = tuple(chooser.choices(WORDS, k=chooser.randint(0, 6)))
         log_prob, length = -chooser.uniform(0.1, 9), len(words) + 1
-        score = log_prob * FORMULAS[formula](length) ** -exponent
+        score = log_prob * PENALTIES[formula](length) ** -exponent
         other = -chooser.uniform(0.1, 9)
         is_finished = chooser.random() < 0.8
         made.append(Hypothesis(" ".join(words), words, log_prob, length, score, is_finished, other))
@@ -69,7 +68,7 @@ def make_hypotheses(chooser: Random, formula: str, exponent: float) -> NBest:
 
 
 def explain(chooser: Random, system: str, options: dict[str, Any]) -> Explanation:
-    formula, exponent = chooser.choice([*FORMULAS]), chooser.choice([0.0, 0.6, 1.0])
+    formula, exponent = chooser.choice([*PENALTIES]), chooser.choice([0.0, 0.6, 1.0])
     beams = Beams("1", "hello", (), *(make_hypotheses(chooser, formula, exponent) for _ in Direction))
     settings = StrategySettings.named(system).override(similarity_options=options)
     strategy = settings.build(max_length=chooser.choice([3, 7, None]), space=lambda: SPACE)
@@ -89,7 +88,7 @@ def draw_settings(chooser: Random) -> dict[str, float | None]:
 def score_again(beams: Beams, formula: str, exponent: float) -> Beams:
     for direction in Direction:
         again = [
-            each._replace(score=(each.log_prob or 0.0) * FORMULAS[formula](each.length) ** -exponent)
+            each._replace(score=(each.log_prob or 0.0) * PENALTIES[formula](each.length) ** -exponent)
             for each in beams.of(direction)
         ]
         beams = beams.with_hypotheses(direction, NBest(tuple(again)))
@@ -113,14 +112,27 @@ def rank_by_python(explanation: Explanation, choice: Choice, settings: dict[str,
     return strategy.rank(beams)
 
 
+def is_tie(ranking: Ranking) -> bool:
+    """Whether the first two are equal but for rounding."""
+    if len(ranking) < 2:
+        return False
+    first, second = ranking.entries[:2]
+    is_close = second.score == pytest.approx(first.score, abs=1e-12, rel=0)
+    return is_close and second.hypothesis.finished == first.hypothesis.finished
+
+
+def test_the_page_has_a_formula_for_whatever_python_says_it_has(page: Browser) -> None:
+    assert {*page.run("return bidibeam.formulas")} == {each.recipe["strategy"] for each in FORMULAS}
+
+
 @pytest.mark.parametrize(("system", "options"), SYSTEMS, ids=lambda value: str(value))
-def test_the_page_ranks_as_python_does(browser: Browser, system: str, options: dict[str, Any]) -> None:
+def test_the_page_ranks_as_python_does(page: Browser, system: str, options: dict[str, Any]) -> None:
     chooser = Random(f"{system}{options}")
     explanations = [explain(chooser, system, options) for _ in range(25)]
     cases = [(each, draw_settings(chooser)) for each in explanations for _ in range(4)]
     documents = [[each.to_dict(), settings] for each, settings in cases]
 
-    found = browser.run(
+    found = page.run(
         "return arguments[0].map(([known, settings]) => bidibeam.rankAgain(known, settings))", documents
     )
 
@@ -139,7 +151,9 @@ def test_the_page_ranks_as_python_does(browser: Browser, system: str, options: d
             is_tied = picked.score == pytest.approx(first.score, abs=1e-12)  # but for rounding
             assert picked == first or (is_tied and picked.hypothesis.finished == first.hypothesis.finished)
             assert winner["text"] == picked.hypothesis.text
-            if picked == first:
-                assert winner["partner"] == first.partner or "literal" in str(options)
+            assert winner["partner"] == picked.partner
+            if "isTied" in winner:  # ranked again, with a reason of the page's own
+                assert winner["isTied"] is is_tie(ranking)
+                assert ("has as much, and ties go to the" in winner["reason"]) is is_tie(ranking)
             changed += bool(winner.get("isChanged"))
     assert changed > 20

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from bidibeam.reporting.report import write_report
+from tests.end_to_end.browser import DESKTOP, PHONE, Browser
 from tests.unit.reporting.made_results import made_evaluation, made_results
 
-webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
-
-PHONE, DESKTOP = 390, 1280
 LEAST_TEXT = 11
 """Pixels: smaller letters are hard to read on a phone."""
 
@@ -51,21 +46,6 @@ requestAnimationFrame(() => requestAnimationFrame(measure));"""
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    driver, chromium = shutil.which("chromedriver"), shutil.which("chromium") or shutil.which("google-chrome")
-    if driver is None or chromium is None:
-        pytest.skip("there is no chromedriver and Chromium: apt-get install chromium chromium-driver")
-    options = webdriver.ChromeOptions()
-    options.binary_location = chromium
-    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    found = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
-    yield found
-    found.quit()
-
-
-@pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """An experiment's page, with every section, and the page of several files, with long titles."""
     several = {"results.json": made_results(seeds=3), "evaluation.json": made_evaluation()}
@@ -75,55 +55,48 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     }
 
 
-def show(browser: Any, page: Path, width: int) -> None:
-    """Opens a page in a window so wide; the browser's own windows are never as narrow as a phone."""
-    screen = {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": width == PHONE}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
-    browser.get(page.as_uri())
-
-
-@pytest.mark.parametrize("width", [PHONE, DESKTOP])
+@pytest.mark.parametrize("size", [PHONE, DESKTOP])
 @pytest.mark.parametrize("name", ["experiment", "several"])
 def test_a_report_fits_its_screen_and_every_figure_can_be_read(
-    browser: Any, pages: dict[str, Path], name: str, width: int
+    browser: Browser, pages: dict[str, Path], name: str, size: tuple[int, int]
 ) -> None:
-    show(browser, pages[name], width)
+    browser.open(pages[name], size=size)
 
-    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
-    sizes = browser.execute_script(SIZES_OF_TEXT)
+    assert browser.run("return document.documentElement.scrollWidth") <= size[0]
+    sizes = browser.run(SIZES_OF_TEXT)
     assert len(sizes) > 100
     assert min(sizes) >= LEAST_TEXT
-    assert browser.execute_script(OUTSIDE) == []
-    assert browser.get_log("browser") == []
+    assert browser.run(OUTSIDE) == []
+    assert browser.logs()[0] == []
 
 
-@pytest.mark.parametrize("width", [PHONE, DESKTOP])
+@pytest.mark.parametrize("size", [PHONE, DESKTOP])
 @pytest.mark.parametrize("name", ["experiment", "several"])
 def test_contents_do_not_overlap_and_lead_to_headings(
-    browser: Any, pages: dict[str, Path], name: str, width: int
+    browser: Browser, pages: dict[str, Path], name: str, size: tuple[int, int]
 ) -> None:
-    show(browser, pages[name], width)
+    browser.open(pages[name], size=size)
 
-    boxes = browser.execute_script(BOXES_OF_CONTENTS)
+    boxes = browser.run(BOXES_OF_CONTENTS)
     assert len({place for place, *_ in boxes}) >= 11
     for place, left, top, right, bottom in boxes:
-        assert (left >= 0, right <= width) == (True, True)
+        assert (left >= 0, right <= size[0]) == (True, True)
         others = [box for box in boxes if box[0] > place]
         assert not [
             b for b in others if left < b[3] and b[1] < right and top < b[4] - 1 and b[2] < bottom - 1
         ]
-    for link in browser.find_elements("css selector", "nav a"):
+    for link in browser.find_all("nav a"):
         link.click()
         heading = "return document.querySelector(':target h2').getBoundingClientRect().top"
-        assert 0 <= browser.execute_script(heading) < 844
+        assert 0 <= browser.run(heading) < 844
 
 
 def test_wide_tables_scroll_in_a_box_that_takes_the_focus_and_only_they_show_it(
-    browser: Any, pages: dict[str, Path]
+    browser: Browser, pages: dict[str, Path]
 ) -> None:
-    show(browser, pages["experiment"], PHONE)
+    browser.open(pages["experiment"], size=PHONE)
 
-    tables = browser.execute_async_script(TABLES)
+    tables = browser.driver.execute_async_script(TABLES)
 
     wide = [table for table in tables if table["overflows"]]
     assert 3 < len(wide) < len(tables)
@@ -136,11 +109,11 @@ def test_wide_tables_scroll_in_a_box_that_takes_the_focus_and_only_they_show_it(
     assert sum(table["isSticky"] for table in wide) > 3
 
 
-def test_the_glance_is_on_the_first_screen_of_a_phone(browser: Any, pages: dict[str, Path]) -> None:
-    show(browser, pages["experiment"], PHONE)
+def test_the_glance_is_on_the_first_screen_of_a_phone(browser: Browser, pages: dict[str, Path]) -> None:
+    browser.open(pages["experiment"], size=PHONE)
 
     top = "return document.querySelector('.glance').getBoundingClientRect().top"
-    answers = browser.find_elements("css selector", ".glance dt")
-    assert browser.execute_script(top) < 200
+    answers = browser.find_all(".glance dt")
+    assert browser.run(top) < 200
     assert [answer.text for answer in answers[:3]] == ["What won", "By how much", "How sure"]
     assert all(answer.location["y"] < 844 for answer in answers)

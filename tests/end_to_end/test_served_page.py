@@ -10,14 +10,8 @@ import pytest
 from selenium.webdriver.common.keys import Keys
 
 from bidibeam import SearchSettings, load_decoder
-from tests.end_to_end.browser import PHONE, Browser, open_browser
+from tests.end_to_end.browser import PHONE, Browser
 from tests.end_to_end.test_serve import Process, started
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with open_browser(tmp_path_factory.mktemp("served")) as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")
@@ -77,3 +71,17 @@ def test_what_the_server_refuses_is_shown(browser: Browser, server: Process) -> 
     browser.find("#source").send_keys("red", Keys.ENTER)
 
     browser.wait_for("#problem", "beam_size must be at least 2 for bidia")
+
+
+def test_the_reference_fits_a_phone_and_leaves_nothing_out(browser: Browser, server: Process) -> None:
+    address = f"http://127.0.0.1:{server.port}/docs"
+    browser.open(address)
+    wide = browser.texts(".fields tbody td:not(:empty)")
+
+    browser.open(address, size=PHONE)
+
+    assert browser.texts(".fields tbody td:not(:empty)") == wide
+    label = "getComputedStyle(document.querySelector('[data-label=\"at most\"]'), '::before').content"
+    assert "at most" in browser.run(f"return {label}")
+    widest = "Math.max(...[...document.querySelectorAll('*')].map((it) => it.getBoundingClientRect().right))"
+    assert browser.run(f"return {widest}") <= PHONE[0]

@@ -34,7 +34,11 @@ HYPOTHESIS = ("text", "tokens", "log_prob", "other_log_prob", "length", "score",
 
 
 def make_document(explanation: Explanation) -> dict[str, Any]:
-    """Returns all of an explanation as JSON takes it; ranks are counted from 1, places in pairs from 0."""
+    """Returns all of an explanation as JSON takes it.
+
+    "rank" and "partner" of "choices" are ranks, counted from 1, as people read them. Everywhere else places
+    in a beam are counted from 0: rows and columns of matrices, "transports", and partners in "agreement".
+    """
     return {
         "source": explanation.source,
         "reply": explanation.reply,
@@ -78,6 +82,7 @@ def _describe_similarity(explanation: Explanation) -> dict[str, Any]:
         "regular_by_regular": similarity_matrix(similarity, regular, regular).tolist(),
         "length_term": term,
         "order": similarity.order if isinstance(similarity, Bleu) else None,
+        "smoothing": similarity.smoothing if isinstance(similarity, Bleu) else None,
         "transports": _find_transports(explanation, similarity) if isinstance(similarity, Wmd) else None,
     }
 

@@ -6,7 +6,7 @@ import base64
 import hashlib
 import json
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bidibeam._version import __version__
 from bidibeam.text import printable
@@ -14,9 +14,21 @@ from bidibeam.text import printable
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-COMPONENT_SCRIPTS = ("elements.js", "ranking.js", "tokens.js", "tree.js", "matrix.js", "explanation.js")
+SCRIPTS = ("elements.js", "ranking.js", "tokens.js", "tree.js", "matrix.js", "explanation.js")
 """What shows one explanation, in this order: a page of its own and the examples of a report use it."""
-COMPONENT_STYLE, COMPONENT_PARTS = "explanation.css", "explanation.html"
+
+
+class Component(NamedTuple):
+    """What shows explanations in a page: the contents of its script and of its style, and HTML besides."""
+
+    script: str
+    style: str
+    parts: str
+
+    @property
+    def script_source(self) -> str:
+        """What a policy says of scripts: this one alone, by its hash."""
+        return _hash(self.script) if self.script else "'none'"
 
 
 def render_page(
@@ -32,9 +44,10 @@ def render_page(
 
     Args:
         explanations: Documents of `Explanation.to_dict`.
-        server: What a server offers: "models", "strategies" and "similarities", lists of names, "examples",
-            a list of sources, "limits" with "beam_size" and "source_characters", and "version". The page then
-            has a form that posts to api/explain.
+        server: What a server offers: "models", "strategies" and "similarities", lists of names, "default",
+            the strategy that answers where none is asked for, "examples", a list of sources, "limits" with
+            "beam_size" and "source_characters", and "version". The page then has a form that posts to
+            api/explain.
         title: The title of the document.
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -45,24 +58,29 @@ def render_page(
         undefined=StrictUndefined,
         trim_blocks=True,
     )
-    script = f'\n(() => {{\n"use strict";\n{read_sources(*COMPONENT_SCRIPTS, "page.js")}}})();\n'
-    style = f"\n{read_sources(COMPONENT_STYLE, 'page.css')}"
+    component = make_component("page.js", "page.css")
     return environment.get_template("page.html.j2").render(
         title=printable(title),
-        policy=_make_policy(script, style, connects=server is not None),
-        script=script,
-        style=style,
-        parts=read_sources(COMPONENT_PARTS),
+        policy=_make_policy(component, connects=server is not None),
+        component=component,
         documents=embed_json(list(explanations)),
         server=server,
-        server_json=embed_json(server),
-        selects=[] if server is None else _list_selects(server),
         version=(server or {}).get("version", __version__),
     )
 
 
+def make_component(script: str, style: str) -> Component:
+    """Returns what shows explanations, with a page's own script and style sheet behind it."""
+    scripts = read_sources(*SCRIPTS, script)
+    return Component(
+        f'\n(() => {{\n"use strict";\n{scripts}}})();\n',
+        f"\n{read_sources('explanation.css', style)}",
+        read_sources("explanation.html"),
+    )
+
+
 def read_sources(*names: str) -> str:
-    """Returns templates that are no templates, scripts or style sheets, one behind another."""
+    """Returns scripts, style sheets or HTML, one file behind another."""
     folder = files("bidibeam.reporting") / "templates"
     return "".join((folder / name).read_text(encoding="utf-8") for name in names)
 
@@ -72,20 +90,11 @@ def embed_json(value: Any) -> str:
     return json.dumps(value, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
-def _list_selects(server: Mapping[str, Any]) -> list[tuple[str, str, Sequence[str], str]]:
-    """Returns each choice of the form: its id, label, options, and what an empty choice says."""
-    return [
-        ("model", "Model", server["models"], "the first"),
-        ("strategy", "Strategy", server["strategies"], "the recommended one"),
-        ("similarity", "Similarity", server["similarities"], "the strategy's own"),
-    ]
-
-
-def _make_policy(script: str, style: str, *, connects: bool) -> str:
+def _make_policy(component: Component, *, connects: bool) -> str:
     allowed = {
         "default-src": "'none'",
-        "script-src": _hash(script),
-        "style-src": _hash(style),
+        "script-src": component.script_source,
+        "style-src": _hash(component.style),
         "img-src": "data:",
         "connect-src": "'self'" if connects else "'none'",
         "base-uri": "'none'",

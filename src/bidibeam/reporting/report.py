@@ -19,13 +19,7 @@ from bidibeam.reporting.analyses import constant, cost, diversity, positions, ra
 from bidibeam.reporting.appendix import examples, provenance
 from bidibeam.reporting.blocks import Examples, Picture, Section
 from bidibeam.reporting.glance import make_glance
-from bidibeam.reporting.page import (
-    COMPONENT_PARTS,
-    COMPONENT_SCRIPTS,
-    COMPONENT_STYLE,
-    embed_json,
-    read_sources,
-)
+from bidibeam.reporting.page import Component, embed_json, make_component, read_sources
 from bidibeam.reporting.plots import check_matplotlib
 from bidibeam.reporting.quality import headroom, quality
 from bidibeam.reporting.results import Results
@@ -103,7 +97,7 @@ def write_report(
         "sections": sections,
         "pictures": {name: inline_svg(contents["svg"].decode(), name) for name, contents in figures.items()},
         "sources": list(files) if sources is None else sources,
-        **_read_component(sections),
+        "component": _make_component(sections),
     }
     page, document = (_render(f"report.{kind}.j2", values) for kind in ("html", "md"))
     for name in _read_figures(folder) - figures.keys():
@@ -172,15 +166,11 @@ def read_report_sources(folder: Path) -> list[str] | None:
     return [unescape(source) for source in SOURCE.findall(head)]
 
 
-def _read_component(sections: Sequence[Section]) -> dict[str, str]:
-    """Returns the script, the style and the HTML of what shows examples, empty where there are none."""
+def _make_component(sections: Sequence[Section]) -> Component:
+    """Returns the report's style, and what shows examples where there are some."""
     has_examples = any(isinstance(block, Examples) for section in sections for block in section.blocks)
-    sources = {
-        "component_script": (*COMPONENT_SCRIPTS, "report.js"),
-        "component_style": (COMPONENT_STYLE,),
-        "component_parts": (COMPONENT_PARTS,),
-    }
-    return {name: read_sources(*files) if has_examples else "" for name, files in sources.items()}
+    style = "report.css"
+    return make_component("report.js", style) if has_examples else Component("", read_sources(style), "")
 
 
 def _render(template: str, values: Mapping[str, Any]) -> str:

@@ -12,12 +12,25 @@ from bidibeam._version import __version__
 from bidibeam.reporting.page import render_page
 from bidibeam.serving.errors import error_response, json_response
 from bidibeam.serving.reference import render_reference
+from bidibeam.serving.service import Asked
 from bidibeam.similarities import SIMILARITIES
+from bidibeam.strategies.settings import DEFAULT_SYSTEM
 
 if TYPE_CHECKING:
     from bidibeam.serving.server import Server
 
-OFFERED = ("bidis", "bidia", "bidia either", "loglinear", "mbr", "vbs", "reverse-vbs", "longest")
+OFFERED = (
+    DEFAULT_SYSTEM,
+    "bidis",
+    "bidia",
+    "bidia either",
+    "loglinear",
+    "loglinear both",
+    "mbr",
+    "vbs",
+    "reverse-vbs",
+    "longest",
+)
 """The systems that the page offers by name; the API takes any."""
 NOT_FRAMED = {"content-security-policy": "frame-ancestors 'none'", "referrer-policy": "no-referrer"}
 
@@ -63,9 +76,10 @@ def make_pages(server: Server) -> APIRouter:
 
 def describe_server(server: Server) -> dict[str, Any]:
     """Returns what the page offers."""
-    limits = server.settings.limits
+    limits, models = server.settings.limits, [*server.service.models]
     return {
-        "models": [*server.service.models],
+        "models": models,
+        "default": server.service.decode(Asked(models[0])).facts["strategy"] if models else "",
         "strategies": [*OFFERED],
         "similarities": SIMILARITIES.names(),
         "examples": [*server.settings.examples],

@@ -101,7 +101,8 @@ def _find_schema(openapi: Mapping[str, Any], route: Mapping[str, Any]) -> Mappin
 
 def _name_kind(schema: Mapping[str, Any]) -> str:
     """Returns the type of a field in words."""
-    if options := [each for each in schema.get("anyOf", ()) if each.get("type") != "null"]:
+    options = [each for each in schema.get("anyOf", ()) if each.get("type") != "null"]
+    if options and "type" not in schema:
         return " or ".join(dict.fromkeys(map(_name_kind, options)))
     if "enum" in schema:
         return ", ".join(map(str, schema["enum"]))
@@ -115,10 +116,10 @@ def _find_most(schema: Mapping[str, Any]) -> str:
     """Returns the most that a field may have: a number, or so many letters or items."""
     units = {"maximum": "", "maxLength": " letters", "maxItems": " items"}
     found = [
-        f"{each[key]:,}{unit}"
+        f"{each[key]:,.10g}{unit}"
         for each in (schema, *schema.get("anyOf", ()))
         for key, unit in units.items()
-        if key in each
+        if key in each and "enum" not in each
     ]
     return ", ".join(dict.fromkeys(found))
 

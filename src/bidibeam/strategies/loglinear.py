@@ -93,19 +93,26 @@ class LogLinear(Signed):
 
     def reason(self, beams: Beams, ranking: Ranking) -> str:  # noqa: ARG002
         """Returns why the first entry is the first."""
-        first, digits = ranking.entries[0], count_digits(ranking)
-        own, other = number(first.hypothesis, "log_prob"), number(first.hypothesis, "other_log_prob")
-        regular, reverse = (own, other) if first.direction is Direction.REGULAR else (other, own)
-        terms = [
-            f"{self.regular_weight:g} * regular {regular:.2f}",
-            f"{self.reverse_weight:g} * reverse {reverse:.2f}, normalised by length",
-            f"{self.length_weight:g} * {first.hypothesis.length} tokens",
-        ]
-        if self.similarity is not None and self.agreement_weight:
-            agreed = (first.score - self.score(first.hypothesis, first.direction)) / self.agreement_weight
-            terms.append(f"{self.agreement_weight:g} * agreement {agreed:.2f}")
-        highest = f"weighted sum{tell_range(ranking)}, {first.score:.{digits}f} ({'; '.join(terms)})"
+        first, digits = ranking.entries[0], max(2, count_digits(ranking))
+        terms = [f"{value:.{digits}f} ({what})" for what, value in self._list_terms(first)]
+        total = " = ".join(filter(None, [f"{first.score:.{digits}f}", " + ".join(terms)]))
+        highest = f"weighted sum{tell_range(ranking)}, {total}"
         return f"{name_entry(first)} has the highest {highest}{compare_next(ranking)}"
+
+    def _list_terms(self, entry: Ranked) -> list[tuple[str, float]]:
+        """Returns what an entry's score adds up, each with what it is; what weighs 0 is left out."""
+        hypothesis = entry.hypothesis
+        regular, reverse = _read_both(hypothesis, entry.direction)
+        inverse = self._invert_penalty(hypothesis)
+        terms = [
+            (self.regular_weight, "regular score", self.regular_weight * regular * inverse),
+            (self.reverse_weight, "reverse score", self.reverse_weight * reverse * inverse),
+            (self.length_weight, f"{hypothesis.length} tokens", self.length_weight * hypothesis.length),
+        ]
+        if self.similarity is not None:
+            agreed = entry.score - self.score(hypothesis, entry.direction)
+            terms.append((self.agreement_weight, "agreement", agreed))
+        return [(f"{weight:g} * {what}", value) for weight, what, value in terms if weight]
 
     def rank_by_agreement(self, beams: Beams) -> Ranking:
         """Ranks the candidates, and perhaps others, by agreement alone; none without a similarity."""
@@ -116,8 +123,16 @@ class LogLinear(Signed):
 
     def score(self, hypothesis: Hypothesis, direction: Direction) -> float:
         """Returns the score of what one direction wrote, but for agreement."""
-        own, other = number(hypothesis, "log_prob"), number(hypothesis, "other_log_prob")
-        regular, reverse = (own, other) if direction is Direction.REGULAR else (other, own)
-        inverse: float = ((5.0 + hypothesis.length) / 6.0) ** -self.length_exponent
+        regular, reverse = _read_both(hypothesis, direction)
         weighted = self.regular_weight * regular + self.reverse_weight * reverse
-        return weighted * inverse + self.length_weight * hypothesis.length
+        return weighted * self._invert_penalty(hypothesis) + self.length_weight * hypothesis.length
+
+    def _invert_penalty(self, hypothesis: Hypothesis) -> float:
+        inverse: float = ((5.0 + hypothesis.length) / 6.0) ** -self.length_exponent
+        return inverse
+
+
+def _read_both(hypothesis: Hypothesis, direction: Direction) -> tuple[float, float]:
+    """Returns the log-probabilities by the regular and the reverse direction of what one of them wrote."""
+    own, other = number(hypothesis, "log_prob"), number(hypothesis, "other_log_prob")
+    return (own, other) if direction is Direction.REGULAR else (other, own)

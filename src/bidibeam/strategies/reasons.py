@@ -51,7 +51,8 @@ def compare_next(ranking: Ranking, *, with_partner: bool = False) -> str:
     if first.hypothesis.finished and not second.hypothesis.finished:
         return "; all others were cut off at the maximum length, and rank behind it."
     if second.score == first.score:
-        return f"; {name} has as much, and ties go to the better rank."
+        goes_to = "better rank" if second.direction is first.direction else "regular beam"
+        return f"; {name} has as much, and ties go to the {goes_to}."
     return f"; the next, {name}, has {second.score:.{count_digits(ranking)}f}."
 
 

@@ -45,10 +45,10 @@ def choice(known: Any, system: str) -> Any:
 
 
 def test_all_matrices_are_there_without_the_length_term_and_t_for_either_side() -> None:
-    similarity = document("bidia bleu_t", order=2)["similarity"]
+    similarity = document("bidia bleu_t", order=2, smoothing="add-1")["similarity"]
 
     regular, reverse = BEAMS.regular.hypotheses, BEAMS.reverse.hypotheses
-    plain = Bleu(order=2)
+    plain = Bleu(order=2, smoothing="add-1")
     assert similarity["without_length"] == plain.pairwise(regular, reverse).tolist()
     assert similarity["reverse_by_regular"] == plain.pairwise(reverse, regular).tolist()
     assert similarity["regular_by_regular"] == plain.pairwise(regular, regular).tolist()
@@ -56,13 +56,15 @@ def test_all_matrices_are_there_without_the_length_term_and_t_for_either_side() 
         "form": "similarity",
         "T": {"regular": 1, "reverse": 2},
     }  # lower medians
-    assert (similarity["order"], similarity["transports"]) == (2, None)
+    told = ("order", "smoothing", "transports")
+    assert [similarity[name] for name in told] == [2, "add-1", None]
 
 
 def test_a_similarity_without_a_length_term_has_its_matrices_as_they_are() -> None:
     similarity = document("bidia edit")["similarity"]
 
-    assert similarity["length_term"] is similarity["without_length"] is similarity["order"] is None
+    names = ("length_term", "without_length", "order", "smoothing")
+    assert [similarity[name] for name in names] == [None] * 4
     assert np.array(similarity["reverse_by_regular"]).shape == (3, 2)
 
 

@@ -17,6 +17,7 @@ NASTY = "</script><script>alert(1)</script><!-- <i>\u2028 \ud800 & \"quoted\" 's
 SERVER: dict[str, Any] = {
     "models": ["small"],
     "strategies": ["bidis", NASTY[:50]],
+    "default": "bidia <i>",
     "similarities": ["bleu_t"],
     "examples": ["how are you?", "<i>no</i>"],
     "limits": {"beam_size": 50, "max_length": 40, "source_characters": 1000},
@@ -66,12 +67,11 @@ def test_what_is_embedded_comes_back_and_ends_no_element() -> None:
 
     page = Tags(render_page(documents))
 
-    known, server, script = page.held["script"]
+    known, script = page.held["script"]
     assert json.loads(known) == documents
-    assert json.loads(server) is None
     assert "alert(1)" not in script
     assert "<" not in known
-    assert len(page.held["script"]) == 3
+    assert len(page.held["script"]) == 2
     assert not page.all("i") + page.all("form")
 
 
@@ -97,19 +97,23 @@ def test_the_policy_lets_run_and_connect_what_the_page_needs_and_nothing_else(se
 def test_the_form_offers_what_the_server_has() -> None:
     page = Tags(render_page([], server=SERVER))
 
-    listed = [
-        "the first",
-        "small",
-        "the recommended one",
-        *SERVER["strategies"],
-        "the strategy's own",
-        "bleu_t",
-    ]
-    assert page.held["option"] == listed
+    assert page.held["option"] == ["small", *SERVER["strategies"], "the strategy's own", "bleu_t"]
+    (strategy,) = (each for each in page.all("input") if each.get("id") == "strategy")
+    assert strategy["placeholder"] == "bidia <i>"
+    (model,) = (each for each in page.all("label") if each.get("for") == "model")
+    assert "hidden" in model  # there is no other
     assert {"how are you?", "<i>no</i>"} <= {*page.held["button"]}
-    assert json.loads(page.held["script"][1]) == SERVER
     (beam,) = (each for each in page.all("input") if each.get("id") == "beam_size")
     assert (beam["max"], page.all("textarea")[0]["maxlength"]) == ("50", "1000")
+
+
+def test_a_choice_of_models_is_offered_and_the_first_answers() -> None:
+    page = Tags(render_page([], server={**SERVER, "models": ["small", "large"]}))
+
+    (model,) = (each for each in page.all("label") if each.get("for") == "model")
+    assert "hidden" not in model
+    assert page.held["option"][:2] == ["small", "large"]
+    assert [each.get("value") for each in page.all("option")[:2]] == ["", None]
 
 
 def test_a_server_without_a_model_has_lists_explained_alone() -> None:

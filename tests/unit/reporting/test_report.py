@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 import pytest
 
 from bidibeam.errors import InputError
-from bidibeam.reporting.page import COMPONENT_PARTS, COMPONENT_SCRIPTS, COMPONENT_STYLE, read_sources
+from bidibeam.reporting.page import make_component
 from bidibeam.reporting.report import inline_svg, keep_together, write_report
 from bidibeam.reporting.results import read_results
 from bidibeam.text import escape_markdown
@@ -118,9 +118,11 @@ def test_examples_are_explained_by_the_component_of_the_page(single: Report) -> 
 
     assert len(documents) == single.page.tags.count("option") == len(examples)
     assert single.html.count('<button type="button" data-step=') == 2
-    assert read_sources(*COMPONENT_SCRIPTS) in single.html
-    assert read_sources(COMPONENT_STYLE) in single.html
-    assert read_sources(COMPONENT_PARTS) in single.html
+    component = make_component("report.js", "report.css")
+    assert component.parts in single.html
+    assert f"<style>{component.style}</style>" in single.html
+    assert f"<script>{component.script}</script>" in single.html
+    assert f"script-src {component.script_source};" in single.html
     for known, example in zip(documents, examples, strict=True):
         for side in ("regular", "reverse"):
             assert [each["text"] for each in known[side]] == example[side]

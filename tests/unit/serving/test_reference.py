@@ -35,4 +35,6 @@ def test_limits_and_names_are_described(toy_model: Model) -> None:
     assert [prompt[0]["maxLength"], prompt[1]["maxItems"]] == [81, 7]
     assert schemas["RankRequest"]["properties"]["lists"]["maxItems"] == 7
     assert "54,321 bytes" in page
-    assert "<td>81 letters</td>" in page
+    assert '<td data-label="at most">81 letters</td>' in page
+    assert '<td data-label="at most">1,000,000</td>' in page
+    assert '<td data-label="type">list of object</td>' in page  # n-best lists

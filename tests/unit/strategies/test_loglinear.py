@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -102,6 +103,48 @@ def test_a_text_of_both_beams_is_one_candidate_by_its_better_score() -> None:
 
     assert texts(ranking) == ["a b", "d", "c"]
     assert (ranking.entries[0].direction, ranking.entries[0].score) == (Direction.REVERSE, -6.0)
+
+
+@given(found_beams, st.lists(st.sampled_from([-0.5, 0.0, 0.25, 1.0, 3.0]), min_size=4, max_size=4))
+def test_its_reason_has_the_terms_that_weigh_something_and_they_add_up(
+    found: Beams, weights: list[float]
+) -> None:
+    regular, reverse, length, agreement = weights
+    strategy = LogLinear(regular, reverse, length, agreement, candidates="both", similarity=Edit())
+    ranking = strategy.rank(found)
+
+    told = strategy.reason(found, ranking).partition(";")[0]
+
+    name, _, added = told.partition(" = ")
+    terms = re.findall(r"(-?[\d.]+) \((-?[\d.]+) \* ([^)]+)\)", added)
+    assert [float(weight) for _, weight, _ in terms] == [each for each in weights if each]
+    if terms:
+        digits = len(terms[0][0].partition(".")[2])
+        value = float(name.rpartition(", ")[2])
+        assert value == pytest.approx(ranking.entries[0].score, abs=10**-digits)
+        assert sum(float(term) for term, *_ in terms) == pytest.approx(value, abs=3 * 10**-digits)
+
+
+def test_its_reason_in_full() -> None:
+    found = beams(hypothesis("a b c d e f", -3.0, other=-2.0), hypothesis("c", -9.0, other=-9.0))
+    told = LogLinear(0.5, 0.0, 0.25, length_exponent=1.0)
+
+    assert told.reason(found, told.rank(found)) == (
+        "regular hypothesis 1 has the highest weighted sum, 0.25 = -1.50 (0.5 * regular score) + "
+        "1.75 (0.25 * 7 tokens); the next, regular hypothesis 2, has -7.21."
+    )
+
+
+def test_a_tie_between_the_beams_goes_to_the_regular_one() -> None:
+    regular = [hypothesis("x", other=-1.0), hypothesis("a", other=-1.0)]
+    found = beams(*regular, reverse=[hypothesis("b", other=-1.0)])
+    table = Table({("a", "b"): 0.5, ("b", "a"): 0.5})
+    agreed = LogLinear(0.0, 0.0, candidates="both", similarity=table, agreement="closest")
+
+    assert agreed.reason(found, agreed.rank(found)) == (
+        "regular hypothesis 2 has the highest weighted sum, 0.50 = 0.50 (1 * agreement); "
+        "reverse hypothesis 1 has as much, and ties go to the regular beam."
+    )
 
 
 def test_agreement_costs_nothing_where_there_is_no_similarity() -> None:

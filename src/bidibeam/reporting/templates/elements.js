@@ -26,17 +26,22 @@ const quote = (text) => make("q", make("bdi", shown(text)));
 const row = (...cells) => make("tr", cells.map((cell) => (cell instanceof Element ? cell : make("td", cell))));
 const head = (text) => make("th", { scope: "row" }, text);
 
-// Boxes that scroll sideways say so; others do not.
+// Boxes that scroll say so, and in which directions; others do not.
 function showOverflow() {
   for (const box of document.querySelectorAll(".explanation .scroll")) {
-    box.parentElement.classList.toggle("overflows", box.scrollWidth > box.clientWidth + 1);
+    const ways = [
+      box.scrollWidth > box.clientWidth + 1 && "sideways \u2194",
+      box.scrollHeight > box.clientHeight + 1 && "down \u2195",
+    ].filter(Boolean);
+    box.nextElementSibling.replaceChildren(ways.length ? `scrolls ${ways.join(" and ")}` : "");
   }
 }
 
-// Scrolls the middle of something to the middle of its box, and the page nowhere.
+// Scrolls what is out of sight to the middle of its box, and the page nowhere.
 function centre(element) {
   const box = element.closest(".scroll");
   const [inner, outer] = [element, box].map((each) => each.getBoundingClientRect());
-  box.scrollLeft += inner.left + inner.width / 2 - outer.left - outer.width / 2;
-  box.scrollTop += inner.top + inner.height / 2 - outer.top - outer.height / 2;
+  const middle = (start, size) => inner[start] + inner[size] / 2 - outer[start] - outer[size] / 2;
+  if (inner.right > outer.right) box.scrollLeft += middle("left", "width");
+  if (inner.bottom > outer.bottom) box.scrollTop += middle("top", "height");
 }

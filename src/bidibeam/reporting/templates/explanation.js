@@ -17,7 +17,7 @@ function showExplanation(root, known, state, changed = () => {}) {
   makeNotes(view);
   update(view);
   requestAnimationFrame(() => {
-    root.querySelectorAll(".link.own, [role=gridcell].selected").forEach(centre);
+    root.querySelectorAll(`.link.own, [role=gridcell].${state.pair ? "selected" : "own"}`).forEach(centre);
     showOverflow();
   });
 }
@@ -34,8 +34,11 @@ function update(view) {
   view.pairs = view.winners.filter((each) => each.partner !== null).map(({ system, direction, place, partner }) =>
     ({ system, pair: direction === "regular" ? [place, partner] : [partner, place] }));
   view.ownPair = view.pairs.find(({ system }) => system === known.system)?.pair;
-  view.pair = state.pair ?? view.ownPair ?? view.pairs[0]?.pair ?? findBest(view.matrix);
+  view.places = pickShown(known, view.winners);
+  view.links = pickLinks(view.matrix, view.places, view.pairs.map(({ pair }) => pair));
+  view.pair = state.pair ?? view.ownPair ?? findClosest(view, view.own) ?? findBest(view.matrix);
   paintHead(view);
+  paintIdle(view);
   paintChoices(view);
   paintBadges(view);
   paintMatrix(view);
@@ -47,6 +50,13 @@ function update(view) {
 function orientMatrix(known, settings, judged) {
   const matrix = compare(known, judged, other(judged), settings);
   return judged === "regular" ? matrix : known.regular.map((_, i) => matrix.map((line) => line[i]));
+}
+
+// A hypothesis together with its closest in the other beam.
+function findClosest({ matrix }, { direction, place } = {}) {
+  const isRegular = direction === "regular";
+  const partner = direction && findHighest(isRegular ? matrix[place] : matrix.map((line) => line[place]));
+  return Number.isInteger(partner) ? (isRegular ? [place, partner] : [partner, place]) : null;
 }
 
 function findBest(matrix) {
@@ -63,7 +73,7 @@ function makeHead({ root, known }) {
     [make("span.label", "reference"), make("p.source", { dir: "auto" }, shown(each))]));
 }
 
-function paintHead({ root, known, own, winners, state }) {
+function paintHead({ root, known, own, state }) {
   const reply = root.querySelector(".reply");
   const isNone = !own && !known.reply;
   const text = isNone ? "(no reply)" : shown(own ? own.text : known.reply);
@@ -71,7 +81,7 @@ function paintHead({ root, known, own, winners, state }) {
   const changed = own?.isChanged ? [" ", make("span.changed", "changed")] : [];
   reply.replaceChildren(make("span", { dir: "auto" }, text), ...changed);
   root.querySelector(".why").replaceChildren(...tellWhy(known, own));
-  root.querySelector(".decides").replaceChildren(...tellLength(known, winners, state, own));
+  root.querySelector(".decides").replaceChildren(...tellLength(known, state, own));
 }
 
 function tellWhy(known, own) {
@@ -80,15 +90,13 @@ function tellWhy(known, own) {
   return [`${known.system} could not choose, since something that it needs is missing.`];
 }
 
-// Whether the length term decides, or agreement by itself.
-function tellLength(known, winners, state, own) {
-  const compares = (each) => ["bidia", "mbr"].includes(each?.formula);
-  const one = compares(own) ? own : winners.find((each) => each.formula === "bidia");
-  if (!known.similarity.length_term || !one) return [];
-  const plain = rankAgain(known, { ...settingsOf(state), T: 1 }).find((each) => each.system === one.system);
-  const without = `without the length term BP_T, ${one.system}`;
-  if (plain.text === one.text) return [make("b", "Agreement decides: "), `${without} chooses the same.`];
-  return [make("b", "Length decides: "), `${without} would choose `, quote(plain.text), "."];
+// That the length term decides, where it does.
+function tellLength(known, state, own) {
+  if (!own || !MOVES.T(own, known)) return [];
+  const plain = rankAgain(known, { ...settingsOf(state), T: 1 }).find((each) => each.system === own.system);
+  if (plain.text === own.text) return [];
+  return [make("b", "Length decides: "), `without the length term BP_T, ${own.system} would choose `, quote(plain.text),
+    plain.isTied ? ", which is first of several that agree as much." : "."];
 }
 
 // Sliders, which rank again what the search found.
@@ -103,13 +111,12 @@ function makeSliders(view) {
     return !slider.hidden;
   });
   for (const slider of view.sliders) {
-    const { name } = slider.dataset;
-    const { min, max, start } = (slider.range = ranges[name]);
+    const { min, max, start } = (slider.range = ranges[slider.dataset.name]);
     const input = slider.querySelector("input");
     Object.assign(input, { min: min ?? input.min, max });
     input.addEventListener("input", () => {
       const isBack = Math.abs(input.value - start) < Number(input.step) / 2;
-      state[name] = isBack ? null : Number(input.value);
+      state[slider.dataset.name] = isBack ? null : Number(input.value);
       slid(view);
     });
   }
@@ -122,22 +129,32 @@ function makeSliders(view) {
 
 // Where each slider starts and ends, if some strategy has a use for it.
 function findRanges(known) {
-  const has = (...formulas) => known.choices.some((each) => formulas.includes(each.formula));
+  const isMoved = (name) => known.choices.some((each) => MOVES[name](each, known));
   const options = Object.assign({}, ...known.choices.map((each) => each.options));
   const hypotheses = [...known.regular, ...known.reverse];
   const longest = Math.max(1, ...hypotheses.map((each) => tokensOf(each).length));
   const ranges = {};
-  const T = known.similarity.length_term?.T.reverse;
-  if (T && has("bidia", "mbr")) ranges.T = { start: T, max: Math.max(2 * longest, Math.ceil(1.5 * T)) };
+  if (isMoved("T")) {
+    const start = known.similarity.length_term.T.reverse;
+    ranges.T = { start, max: Math.max(2 * longest, Math.ceil(1.5 * start)) };
+  }
   const weight = options.lambda;
-  if (has("bidis")) ranges.lambda = { start: weight, min: Math.min(0, weight), max: Math.max(3, 2 * weight) };
-  const isScored = has("vbs", "reverse-vbs", "bidis", "vbs-tuned", "loglinear");
-  if (isScored && hypotheses.some((each) => each.log_prob !== null)) {
+  if (isMoved("lambda")) ranges.lambda = { start: weight, min: Math.min(0, weight), max: Math.max(3, 2 * weight) };
+  if (isMoved("exponent") && hypotheses.some((each) => each.log_prob !== null)) {
     const start = known.length_penalty?.exponent ?? 0.6;
     const before = known.length_penalty ? undefined : "as the scores are";
     ranges.exponent = { start, before, min: Math.min(0, start), max: Math.max(2, 1.5 * start) };
   }
   return ranges;
+}
+
+// Which sliders are nothing to the strategy that answers.
+function paintIdle({ root, known, own, sliders }) {
+  const idle = sliders.filter(({ dataset }) => own && !MOVES[dataset.name](own, known));
+  const names = idle.map((slider) => slider.querySelector("b").textContent).join(" and ");
+  const which = idle.length === sliders.length ? "These do" : `${names} ${idle.length > 1 ? "do" : "does"}`;
+  const told = `${which} not change what answers here, ${own?.system}, only what others choose.`;
+  root.querySelector(".idle").replaceChildren(idle.length ? told : "");
 }
 
 function refreshSliders({ sliders, state }) {
@@ -188,6 +205,7 @@ function makeBeam(view, direction) {
   all.hidden = hypotheses.length <= FEW;
   all.replaceChildren(`Show all ${hypotheses.length}`);
   all.addEventListener("click", () => { list.classList.add("open"); all.remove(); });
+  beam.querySelector("h4 .score").hidden = !hypotheses.some((each) => typeof each.score === "number");
   const best = Math.max(...hypotheses.map((each) => each.score ?? -Infinity));
   list.append(...hypotheses.map((each, place) => makeItem(view, direction, place, best)));
 }
@@ -210,31 +228,29 @@ function paintBadges({ root, known, winners }) {
   for (const item of root.querySelectorAll(".beam li")) {
     const [direction, place] = item.dataset.place.split(",");
     const choosers = winners.filter((each) => each.direction === direction && each.place === Number(place));
+    item.classList.toggle("own", choosers.some(({ system }) => system === known.system));
     item.classList.toggle("few", place < FEW || choosers.length > 0);
     item.lastChild.replaceChildren(...choosers.map(({ system, isChanged }) =>
       make(`span.badge${system === known.system ? ".own" : ""}${isChanged ? ".new" : ""}`, system)));
   }
 }
 
-// Pins a hypothesis together with its closest in the other beam.
 function pinHypothesis(view, direction, place) {
-  const isRegular = direction === "regular";
-  const partner = findHighest(isRegular ? view.matrix[place] : view.matrix.map((line) => line[place]));
-  if (partner !== null) pin(view, isRegular ? [place, partner] : [partner, place]);
+  const pair = findClosest(view, { direction, place });
+  if (pair) pin(view, pair);
 }
 
 // The trees, and what stands under all.
 
 function paintTrees(view) {
-  const { root, known, matrix, winners, pairs } = view;
+  const { root, known, links } = view;
   const section = root.querySelector(".trees");
   section.hidden = !known.regular.length && !known.reverse.length;
   if (section.hidden) return;
   section.querySelector(".drawing").replaceChildren(drawTrees(view));
-  const links = pickLinks(matrix, pickShown(known, winners), pairs.map(({ pair }) => pair)).reverse();
   const text = (direction, place) => [`${direction} ${place + 1}, `, quote(known[direction][place].text)];
   section.querySelector(".words").hidden = !links.length;
-  section.querySelector("ul").replaceChildren(...links.map(({ i, j, value }) =>
+  section.querySelector("ul").replaceChildren(...[...links].reverse().map(({ i, j, value }) =>
     make("li", `${round(value)}: `, text("regular", i), " \u2013 ", text("reverse", j))));
 }
 

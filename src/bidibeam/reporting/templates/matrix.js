@@ -30,9 +30,10 @@ function paintMatrix({ known, cells, matrix, pairs, judged, root }) {
   const values = matrix.flat();
   const [low, high] = [Math.min(0, ...values), Math.max(...values)];
   const { name } = known.similarity;
+  const ringed = [...new Set(pairs.map(({ pair: [i, j] }) => `${i + 1} with ${j + 1}`))];
   root.querySelector("[role=grid]").setAttribute("aria-label", `${name} of every pair`);
   root.querySelector(".caption").replaceChildren(`${name} of each ${judged} hypothesis with each ${other(judged)} `
-    + `one, at most ${round(high)}; ringed: pairs that strategies choose by`);
+    + `one, at most ${round(high)}`, ringed.length && `; ringed, as strategies choose by them: ${ringed.join(", ")}`);
   cells.forEach((line, i) => line.forEach((cell, j) => {
     const level = high > low ? Math.round((100 * (matrix[i][j] - low)) / (high - low)) : 0;
     const names = pairs.filter(({ pair }) => pair[0] === i && pair[1] === j).map(({ system }) => system);
@@ -66,7 +67,7 @@ function pin(view, pair) {
 
 // Lights a pair up everywhere.
 function select(view, pair) {
-  const mark = (selector, isPair) => view.root.querySelectorAll(selector)
+  const light = (selector, isPair) => view.root.querySelectorAll(selector)
     .forEach((element) => element.classList.toggle("selected", isPair(element.dataset)));
   view.cells.forEach((line, i) => line.forEach((cell, j) => {
     const isPair = pair?.[0] === i && pair?.[1] === j;
@@ -75,21 +76,29 @@ function select(view, pair) {
     cell.tabIndex = view.pair?.[0] === i && view.pair?.[1] === j ? 0 : -1;
   }));
   const places = pair ? [`regular,${pair[0]}`, `reverse,${pair[1]}`] : [];
-  mark("[data-place]", ({ place }) => places.includes(place));
-  mark("[data-pair]", (data) => data.pair === String(pair));
+  light("[data-place]", ({ place }) => places.includes(place));
+  light("[data-pair]", (data) => data.pair === String(pair));
   view.root.querySelector(".pair").replaceChildren(...(pair ? describePair(view, ...pair) : []));
 }
 
 function describePair(view, i, j) {
-  const { known, mark } = view;
+  const { known, mark, judged } = view;
   const { order, transports } = known.similarity;
   const both = [known.regular[i], known.reverse[j]];
   const pieces = both.map((each) => readHypothesis(each, mark));
-  const shared = shareGrams(...both.map(tokensOf), order ?? 1);
+  const tokens = both.map(tokensOf);
+  const shared = shareGrams(...tokens, order ?? 1, tokens[DIRECTIONS.indexOf(judged)].length);
   const lines = DIRECTIONS.map((direction, side) => make(`div.line.${direction}`,
     make("span.label", `${direction} ${[i, j][side] + 1}`), makeTokens(pieces[side], shared.reach[side])));
-  const details = transports ? listMoves(view, i, j) : order ? listShared(shared, pieces[0]) : null;
-  return [make("h4", tellValue(view, i, j)), ...lines, details].filter(Boolean);
+  const details = transports ? listMoves(view, i, j) : order ? listShared(known, shared, pieces[0]) : null;
+  return [make("h4", tellValue(view, i, j)), make("p.hint", tellPair(view, i, j)), ...lines, details].filter(Boolean);
+}
+
+// Who chooses by a pair, or that it is the reply's.
+function tellPair({ pairs, own }, i, j) {
+  const names = pairs.filter(({ pair }) => String(pair) === `${i},${j}`).map(({ system }) => system);
+  if (names.length) return `chosen by ${names.join(", ")}`;
+  return own && own.place === (own.direction === "regular" ? i : j) ? `the reply of ${own.system} is one of them` : "";
 }
 
 // The value, and the length term that is in it.
@@ -111,12 +120,14 @@ function makeTokens(pieces, reach) {
   }));
 }
 
-function listShared({ orders }, pieces) {
+function listShared({ similarity: { smoothing } }, { orders }, pieces) {
   const gram = ({ start, count }, n) => make("span.gram", { dir: "auto" },
     joinPieces(pieces.slice(start, start + n)), count > 1 && ` \u00d7${count}`);
-  const rows = orders.filter(({ total }) => total).map(({ n, shared, matches, total }) =>
+  const lines = orders.map(({ n, shared, matches, total }) =>
     row(head(`${n}-grams`), `${matches} of ${total}`, make("td.text", shared.map((each) => gram(each, n)))));
-  return make("table.grams", make("caption", "Shared n-grams, each counted as often as both have it"), rows);
+  const isFloored = smoothing === "floor" && orders[0].matches && orders.some(({ matches }) => !matches);
+  return make("table.grams", make("caption", "Shared n-grams, each counted as often as both have it",
+    isFloored && "; where none is shared, a tenth of one counts"), lines);
 }
 
 function listMoves({ known, mark }, i, j) {
@@ -124,7 +135,7 @@ function listMoves({ known, mark }, i, j) {
   if (!moves) return make("p.hint", "The transport of words is known for the most similar pairs, not for this one.");
   if (!moves.length) return make("p.hint", "One has no word with a vector, so only equal tokens would be alike.");
   const read = (word) => make("bdi", readTokens([word], mark)[0].text);
-  const rows = moves.map(([word, to, share, distance]) => {
+  const lines = moves.map(([word, to, share, distance]) => {
     const line = row(make("td.text", read(word), " \u2192 ", read(to)), `${round(100 * share, 0)} %`,
       distance ? round(distance) : "stays");
     line.style.setProperty("--share", `${100 * share}%`);
@@ -133,5 +144,5 @@ function listMoves({ known, mark }, i, j) {
   const whole = moves.reduce((sum, [, , share, distance]) => sum + share * distance, 0);
   return make("table.moves", make("caption", `Transport of words: word mover's distance ${round(whole, 3)}`),
     make("thead", make("tr", ["words", "share", "distance"].map((text) => make("th", { scope: "col" }, text)))),
-    make("tbody", rows));
+    make("tbody", lines));
 }

@@ -2,17 +2,20 @@
 // winners with Python's. `settings` are the sliders' T, lambda and exponent; null leaves what was in force.
 
 const other = (direction) => (direction === "regular" ? "reverse" : "regular");
+const TIE = 1e-12; // sums in another order than Python's differ by less
 
 function rankAgain(known, settings) {
   const isMoved = Object.values(settings).some((value) => value !== null);
   return known.choices.map((choice) => {
     const before = { ...choice, place: (choice.rank ?? 0) - 1, partner: choice.partner ? choice.partner - 1 : null };
     if (!isMoved || !FORMULAS[choice.formula]) return { ...before, isKept: isMoved };
-    const [first, next] = sortEntries(FORMULAS[choice.formula](known, choice, settings));
+    const [first, ...others] = sortEntries(FORMULAS[choice.formula](known, choice, settings));
     const isChanged = first.direction !== before.direction || first.place !== before.place;
-    if (!isChanged && Math.abs(first.score - before.score) < 1e-12) return before; // its reason still holds
-    const text = known[first.direction][first.place].text;
-    return { ...before, ...first, text, isChanged, before, reason: tellReason(first, next, choice) };
+    if (!isChanged && Math.abs(first.score - before.score) < TIE) return before; // its reason still holds
+    const isSame = (each) => choice.formula === "loglinear" && each.text === first.text; // as a candidate
+    const next = others.find((each) => !isSame(each));
+    const reason = tellReason(first, next, choice);
+    return { ...before, ...first, isChanged, before, isTied: isTie(first, next), reason };
   });
 }
 
@@ -21,15 +24,33 @@ function sortEntries(entries) {
   return [...entries].sort((a, b) => b.isFinished - a.isFinished || b.score - a.score);
 }
 
+const isTie = (first, next) => first.isFinished === next?.isFinished && Math.abs(first.score - next.score) < TIE;
+
 function tellReason(first, next, choice) {
   const name = (entry) => `${entry.direction} hypothesis ${entry.place + 1}`;
   const partner =
     first.partner !== null && choice.formula === "bidia"
       ? `, closest to ${other(first.direction)} hypothesis ${first.partner + 1}`
       : "";
-  const behind = next ? `; the next, ${name(next)}, has ${round(next.score, 3)}` : "; there is no other";
-  return `${name(first)} now has the most, ${round(first.score, 3)}${partner}${behind}.`;
+  const digits = [3, 4, 5].find((each) => round(first.score, each) !== round(next?.score ?? 0, each)) ?? 6;
+  const most = `${name(first)} now has the most, ${round(first.score, isTie(first, next) ? 3 : digits)}${partner}`;
+  if (!next) return `${most}; there is no other.`;
+  if (first.isFinished !== next.isFinished) return `${most}; all others were cut off, and rank behind it.`;
+  if (!isTie(first, next)) return `${most}; the next, ${name(next)}, has ${round(next.score, digits)}.`;
+  const goesTo = first.direction === next.direction ? "better rank" : "regular beam";
+  return `${most}; ${name(next)} has as much, and ties go to the ${goesTo}.`;
 }
+
+// Whether a slider can change what a strategy chooses.
+const MOVES = {
+  T: ({ formula, compares, agreement, options }, known) =>
+    Boolean(known.similarity.length_term && formula && compares && !agreement && options.agreement_weight !== 0),
+  lambda: ({ formula }) => formula === "bidis",
+  exponent: ({ formula, options }) =>
+    formula === "loglinear"
+      ? options.regular_weight !== 0 || options.reverse_weight !== 0
+      : ["vbs", "reverse-vbs", "bidis", "vbs-tuned"].includes(formula),
+};
 
 const round = (value, digits = 2) => (Math.round(value * 10 ** digits) === 0 ? 0 : value).toFixed(digits);
 
@@ -37,6 +58,7 @@ function entriesOf(known, direction, score, partners = []) {
   return known[direction].map((hypothesis, place) => ({
     direction,
     place,
+    text: hypothesis.text,
     score: score(hypothesis, place),
     partner: partners[place] ?? null,
     isFinished: hypothesis.finished !== false,
@@ -108,17 +130,17 @@ function weigh(known, { options, compares, agreement }, direction, settings) {
   );
 }
 
-const findHighest = (row) => (row.length ? row.indexOf(Math.max(...row)) : null);
+const findHighest = (values) => (values.length ? values.indexOf(Math.max(...values)) : null);
 
 function sumAgreement(matrix, references, how) {
   if (!references.length) return matrix.map(() => 0);
-  if (how === "closest") return matrix.map((row) => Math.max(...row));
+  if (how === "closest") return matrix.map((line) => Math.max(...line));
   const add = (values) => values.reduce((sum, value) => sum + value, 0);
-  if (how === "mean") return matrix.map((row) => add(row) / row.length);
+  if (how === "mean") return matrix.map((line) => add(line) / line.length);
   const best = Math.max(...references.map((each) => each.log_prob));
   const posterior = references.map((each) => Math.exp(each.log_prob - best));
   const whole = add(posterior);
-  return matrix.map((row) => add(row.map((value, place) => value * (posterior[place] / whole))));
+  return matrix.map((line) => add(line.map((value, place) => value * (posterior[place] / whole))));
 }
 
 // The matrix of one beam (rows) compared with another (columns), with the length term of T where there is one.
@@ -134,9 +156,9 @@ function compare(known, rows, columns, settings) {
           : similarity.matrix;
   if (!term) return plain;
   const T = settings.T ?? term.T[columns];
-  return plain.map((row, place) => {
+  return plain.map((line, place) => {
     const penalty = lengthTerm(known[rows][place].tokens.length, T);
-    return row.map((value) => withLength(value, penalty, term.form));
+    return line.map((value) => withLength(value, penalty, term.form));
   });
 }
 

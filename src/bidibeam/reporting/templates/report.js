@@ -1,15 +1,15 @@
 for (const browser of document.querySelectorAll(".browser")) {
   const documents = JSON.parse(browser.querySelector("script").textContent);
-  const select = browser.querySelector("select");
+  const chooser = browser.querySelector("select");
   const show = (index) => {
-    select.selectedIndex = (index + documents.length) % documents.length;
-    showExplanation(browser.querySelector(".example"), documents[select.selectedIndex], {
-      pair: documents[select.selectedIndex].pair,
+    chooser.selectedIndex = (index + documents.length) % documents.length;
+    showExplanation(browser.querySelector(".example"), documents[chooser.selectedIndex], {
+      pair: documents[chooser.selectedIndex].pair,
     });
   };
-  select.addEventListener("change", () => show(select.selectedIndex));
+  chooser.addEventListener("change", () => show(chooser.selectedIndex));
   for (const button of browser.querySelectorAll("button[data-step]")) {
-    button.addEventListener("click", () => show(select.selectedIndex + Number(button.dataset.step)));
+    button.addEventListener("click", () => show(chooser.selectedIndex + Number(button.dataset.step)));
   }
   browser.querySelector(".buttons").hidden = false;
   show(0);

@@ -40,8 +40,9 @@ const readHypothesis = (hypothesis, mark) => readTokens(tokensOf(hypothesis), ma
 const joinPieces = (pieces) =>
   pieces.map(({ text, goesOn }, place) => (place && !goesOn ? ` ${text}` : text)).join("");
 
-// Clipped matches of n-grams of 1 to `order` tokens, and for each token of either side the longest it is in.
-function shareGrams(one, two, order) {
+// Clipped matches of n-grams of 1 to `order` tokens, of as many as `length` tokens have, and for each token of
+// either side the longest it is in.
+function shareGrams(one, two, order, length) {
   const reach = [one.map(() => 0), two.map(() => 0)];
   const orders = [];
   for (let n = 1; n <= order; n += 1) {
@@ -55,7 +56,7 @@ function shareGrams(one, two, order) {
         places.slice(0, count).forEach((start) => reach[side].fill(n, start, start + n)));
     }
     const matches = shared.reduce((sum, { count }) => sum + count, 0);
-    orders.push({ n, shared, matches, total: Math.max(0, one.length - n + 1) });
+    orders.push({ n, shared, matches, total: Math.max(0, length - n + 1) });
   }
   return { orders, reach };
 }

@@ -7,8 +7,7 @@ const SHOWN = 20; // the best of each beam that are drawn, besides those that ar
 const LONGEST = 34; // letters of a node
 const RIGHT_TO_LEFT = /^\P{L}*[\p{sc=Arabic}\p{sc=Hebrew}]/u;
 
-function drawTrees({ known, mark, matrix, winners, pairs, ownPair }) {
-  const places = pickShown(known, winners);
+function drawTrees({ known, mark, places, links, own, ownPair }) {
   const trees = DIRECTIONS.map((direction) => plantTree(known, mark, direction, places[direction]));
   const width = Math.ceil(Math.max(LEAST, trees[0].extent + trees[1].extent + MIDDLE + 2 * (EDGE + LEAF)));
   const rows = Math.max(...trees.map((tree) => tree.leaves.length));
@@ -20,12 +19,11 @@ function drawTrees({ known, mark, matrix, winners, pairs, ownPair }) {
     tree.anchor = isFromLeft ? "start" : "end";
     tree.top = TOP + ((rows - tree.leaves.length) * ROW) / 2;
   });
-  const links = pickLinks(matrix, places, pairs.map(({ pair }) => pair));
   return make("svg.tree", {
     width, height, viewBox: `0 0 ${width} ${height}`, role: "img",
     "aria-label": `${places.regular.length} regular hypotheses by their beginnings, ${places.reverse.length} `
       + "reverse ones by their ends; links join those that are alike. The same in words is below.",
-  }, drawLinks(links, trees, ownPair), trees.map((tree, side) => drawTree(tree, DIRECTIONS[side], ownPair?.[side])));
+  }, drawLinks(links, trees, ownPair), trees.map((tree, side) => drawTree(tree, DIRECTIONS[side], own)));
 }
 
 // The best of each beam, and all that a strategy chooses or that it agrees with.
@@ -104,16 +102,17 @@ function drawTree({ root, leaves, extent, at, anchor, top }, direction, own) {
   const draw = (node, from) => {
     const y = top + node.y;
     const x = (at(node.start + GAP) + at(node.end)) / 2;
-    const isCut = node.text !== node.full;
+    const whole = node.text !== node.full && make("title", node.full);
     return [
       node.end > node.start && make("path.edge", { d: curve(at(node.start), from, at(node.start + GAP - 3), y) }),
-      node.text && make("text.piece", { x, y: y + 4.5, "text-anchor": "middle" }, node.text, isCut && make("title", node.full)),
+      node.text && make("text.piece", { x, y: y + 4.5, "text-anchor": "middle" }, node.text, whole),
       ...node.children.flatMap((child) => draw(child, y)),
     ];
   };
   const rank = ({ place, end, y }) => {
     const x = at(extent + LEAF / 2);
-    return make(`g.rank.${direction}${place === own ? ".own" : ""}`, { "data-place": `${direction},${place}` },
+    const isOwn = own?.direction === direction && own.place === place;
+    return make(`g.rank.${direction}${isOwn ? ".own" : ""}`, { "data-place": `${direction},${place}` },
       make("path.stem", { d: `M${at(end)} ${top + y}H${at(extent + LEAF / 2 - RADIUS)}` }),
       make("circle", { cx: x, cy: top + y, r: RADIUS }),
       make("text", { x, y: top + y + 4, "text-anchor": "middle" }, String(place + 1)));
