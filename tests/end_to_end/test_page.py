@@ -194,6 +194,13 @@ def test_a_pair_shows_the_transport_of_words_or_common_tokens(browser: Browser, 
     assert browser.texts(".line.reverse .shared") == ["see", "you", "at"]
 
 
+def test_a_screen_reader_is_told_what_each_slider_moves(browser: Browser, folder: Path) -> None:
+    browser.open(folder / "one.html")
+
+    names = [slider.accessible_name for slider in browser.find_all(".slider input")]
+    assert names == ["T", "lambda", "length exponent"]
+
+
 def test_sliders_rank_again_and_say_what_changed(browser: Browser, folder: Path) -> None:
     browser.open(folder / "one.html")
 

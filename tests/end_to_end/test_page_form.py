@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from selenium.webdriver.common.keys import Keys
@@ -153,6 +154,27 @@ def test_a_list_is_pasted(browser: Browser, stub: Stub) -> None:
 
     assert stub.asked == [{"list": LISTS[0]}]
     assert not browser.find("#picker").is_displayed()
+
+
+def test_a_list_too_long_for_a_link_is_said_to_be_left_out(browser: Browser, stub: Stub) -> None:
+    browser.open(stub.address)
+
+    paste(browser, json.dumps({"regular": [{"text": "a b " * 5000}]}))
+    browser.wait_for("#status", "The reply is")
+    browser.find("#link").click()
+
+    browser.wait_for("#copied", ", without the list, which is too long for one.")
+
+
+def test_a_picture_of_letters_that_xml_has_not_is_xml(browser: Browser, stub: Stub) -> None:
+    stub.answer = document("odd", "a \ufffe b", "c", "a \uffff")
+    browser.open(stub.address)
+
+    browser.find("#source").send_keys("odd", Keys.ENTER)
+    browser.wait_for("#status", "The reply is")
+    picture = browser.run("return new XMLSerializer().serializeToString(document.querySelector('svg.tree'))")
+
+    assert ElementTree.fromstring(picture).tag.endswith("svg")
 
 
 @pytest.mark.parametrize("text", [

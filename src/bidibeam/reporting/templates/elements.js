@@ -17,7 +17,7 @@ function make(spec, ...rest) {
   return element;
 }
 
-const UNPRINTABLE = /[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]/gu;
+const UNPRINTABLE = /[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]/gu;
 const clean = (text) => String(text).replace(UNPRINTABLE, "");
 const shown = (text) => clean(text).trim() || "(nothing)";
 const quote = (text) => make("q", make("bdi", shown(text)));

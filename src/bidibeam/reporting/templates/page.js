@@ -222,9 +222,10 @@ function setUpActions() {
   $("svg").addEventListener("click", () => save("beams.svg", writeSvg(), "image/svg+xml"));
   $("link").addEventListener("click", async () => {
     writeLink();
+    const isWhole = Object.values(link.asked).every((value) => value.length < LONGEST_LINK);
     const copied = navigator.clipboard?.writeText(location.href) ?? Promise.reject();
-    const told = await copied.then(() => "The link is copied.", () => "The address bar holds the link.");
-    $("copied").replaceChildren(told);
+    const told = await copied.then(() => "The link is copied", () => "The address bar holds the link");
+    $("copied").replaceChildren(`${told}${isWhole ? "." : ", without the list, which is too long for one."}`);
   });
 }
 
