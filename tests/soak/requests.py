@@ -21,7 +21,7 @@ from bidibeam.models.base import Model
 from bidibeam.serving.app import create_app
 from bidibeam.serving.errors import STATUSES
 from bidibeam.serving.service import Service
-from bidibeam.serving.settings import Limits, ServerSettings
+from bidibeam.serving.settings import RequestLimits, ServerSettings
 from bidibeam.serving.telemetry import Log
 
 FULL = 3400
@@ -83,7 +83,7 @@ def run(seeds: Sequence[int], count: int | None, report: Callable[[str], None]) 
 
 def send_all(model: Model, seeds: Sequence[int], count: int, report: Callable[[str], None]) -> dict[str, Any]:
     """Send so many requests for each seed."""
-    limits = Limits(beam_size=8, reply_tokens=12, sources=8)
+    limits = RequestLimits(beam_size=8, reply_tokens=12, sources=8)
     settings = ServerSettings(allowed_hosts=(HOST,), limits=limits, max_wait_ms=0, queue=8)
     app = create_app(Service({"toy": model}), settings, Log(io.StringIO()))
     found = Found()

@@ -16,7 +16,7 @@ from bidibeam.cli import options
 from bidibeam.cli.console import note, notice_if_slow, tell
 from bidibeam.cli.inputs import count_cores, load_model
 from bidibeam.errors import InputError, SettingsError
-from bidibeam.serving.settings import TOLD, Limits, ServerSettings
+from bidibeam.serving.settings import TOLD, RequestLimits, ServerSettings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +34,7 @@ limits = options.together(
         options.option(
             f"--max-{each.name.replace('_', '-')}", each.metadata[TOLD], options.COUNT, each.default
         )
-        for each in fields(Limits)
+        for each in fields(RequestLimits)
     )
 )
 """The most that one request may ask for."""
@@ -118,7 +118,7 @@ def serve(
     from bidibeam.serving.service import Service
 
     named = _name_models(model, models, flags)
-    own_limits = Limits(**{each.name: flags.pop(f"max_{each.name}") for each in fields(Limits)})
+    own_limits = RequestLimits(**{each.name: flags.pop(f"max_{each.name}") for each in fields(RequestLimits)})
     vectors = flags.pop("vectors")
     if BUNDLED_NAME in named and not flags["examples"]:
         flags["examples"] = EXAMPLES

@@ -27,7 +27,7 @@ from bidibeam.serving.requests import (
     DecodeRequest,
     ExplainRequest,
     RankRequest,
-    Replies,
+    RepliesResponse,
     check_sources,
     read_lists,
     write_replies,
@@ -89,17 +89,17 @@ def make_api(server: Server) -> APIRouter:
         server.settings.limits,
     )
 
-    @router.post("/decode", response_model=Replies)
+    @router.post("/decode", response_model=RepliesResponse)
     async def decode(request: Request, body: DecodeRequest) -> Response:
         """Answers one source or many, with n-best lists and scores on request."""
         sources = body.read_sources(limits)
         note(request, sources=len(sources), texts={"source": sources})
-        work = await server.prepare(
+        task = await server.prepare(
             service.decode, body.to_asked(service, limits, replies_only=not body.n_best)
         )
-        answers = await server.perform(request, work, sources)
+        answers = await server.perform(request, task, sources)
         note(request, texts={"source": sources, "reply": [answer.text for answer in answers]})
-        return json_response(write_replies(answers, work.facts, n_best=body.n_best, scores=body.scores))
+        return json_response(write_replies(answers, task.facts, n_best=body.n_best, scores=body.scores))
 
     @router.post("/explain")
     async def explain(request: Request, body: ExplainRequest) -> Response:
@@ -109,21 +109,21 @@ def make_api(server: Server) -> APIRouter:
         if body.source is None:
             lists = await server.prepare(read_lists, [body.list or {}], limits, "list")
             note(request, lists=1)
-            work = await server.prepare(service.explain_lists, body.to_selection(), lists)
-            return json_response((await server.perform(request, work, lists))[0])
+            task = await server.prepare(service.explain_lists, body.to_selection(), lists)
+            return json_response((await server.perform(request, task, lists))[0])
         check_sources([body.source], limits)
         note(request, sources=1, texts={"source": [body.source]})
-        work = await server.prepare(service.explain, body.to_asked(service, limits, replies_only=False))
-        return json_response((await server.perform(request, work, [body.source]))[0])
+        task = await server.prepare(service.explain, body.to_asked(service, limits, replies_only=False))
+        return json_response((await server.perform(request, task, [body.source]))[0])
 
-    @router.post("/rank", response_model=Replies)
+    @router.post("/rank", response_model=RepliesResponse)
     async def rank(request: Request, body: RankRequest) -> Response:
         """Ranks n-best lists from anywhere; no model is needed."""
         lists = await server.prepare(read_lists, body.lists, limits)
         note(request, lists=len(lists))
-        work = await server.prepare(service.rank, body.to_selection(), lists)
-        answers = await server.perform(request, work, lists)
-        return json_response(write_replies(answers, work.facts, n_best=body.n_best, with_ids=True))
+        task = await server.prepare(service.rank, body.to_selection(), lists)
+        answers = await server.perform(request, task, lists)
+        return json_response(write_replies(answers, task.facts, n_best=body.n_best, with_ids=True))
 
     return router
 
@@ -138,7 +138,7 @@ def make_openai_api(server: Server) -> APIRouter:
         asked = body.to_asked(service, limits)
         answering = await server.prepare(service.decode, asked)
         job = CompletionJob(service.models[asked.model], answering, is_chat, body.count, body.with_log_probs)
-        whole = job.assemble(await server.perform(request, job.work(), sources))
+        whole = job.assemble(await server.perform(request, job.task(), sources))
         note(request, texts={"source": sources, "reply": job.read_replies(whole)})
         if not body.stream:
             return json_response(whole)

@@ -28,7 +28,7 @@ class ClosedError(Exception):
 
 
 @dataclass(frozen=True)
-class Work:
+class Task:
     """What is done with items that may be done together.
 
     Attributes:
@@ -43,7 +43,7 @@ class Work:
     run: Callable[[Sequence[Any]], Sequence[Any]]
     facts: Mapping[str, str] = field(default_factory=dict)
 
-    def goes_with(self, other: Work) -> bool:
+    def goes_with(self, other: Task) -> bool:
         """Whether items of both may be done together."""
         return (self.kind, self.key) == (other.kind, other.key)
 
@@ -61,7 +61,7 @@ class Ticket(Future[Any]):
 
 @dataclass
 class _Job:
-    work: Work
+    task: Task
     item: Any
     future: Ticket = field(default_factory=Ticket)
     submitted_s: float = field(default_factory=time.monotonic)
@@ -117,7 +117,7 @@ class Batcher:
         """Whether the worker works."""
         return self._thread.is_alive()
 
-    def submit(self, work: Work, items: Sequence[Any]) -> list[Ticket]:
+    def submit(self, task: Task, items: Sequence[Any]) -> list[Ticket]:
         """Queues all items of a request, or none of them, and returns their futures.
 
         Raises:
@@ -131,7 +131,7 @@ class Batcher:
                 self._drop_cancelled()
             if len(self._jobs) + len(items) > self._capacity:
                 raise QueueFullError(max(1, round(len(self._jobs) * self._seconds_per_item)))
-            jobs = [_Job(work, item) for item in items]
+            jobs = [_Job(task, item) for item in items]
             self._jobs.extend(jobs)
             self._changed.notify_all()
         return [job.future for job in jobs]
@@ -148,7 +148,7 @@ class Batcher:
             started_s = time.monotonic()
             self._running = len(batch)
             if self._watch is not None:
-                self._watch(batch[0].work.kind, [started_s - job.submitted_s for job in batch])
+                self._watch(batch[0].task.kind, [started_s - job.submitted_s for job in batch])
             _run(batch)
             self._running = 0
             spent_s = (time.monotonic() - started_s) / len(batch)
@@ -173,7 +173,7 @@ class Batcher:
                 return
             first = self._jobs[0]
             left_s = first.submitted_s + self._max_wait_s - time.monotonic()
-            count = sum(job.work.goes_with(first.work) for job in self._jobs)
+            count = sum(job.task.goes_with(first.task) for job in self._jobs)
             if left_s <= 0 or count >= self._max_batch:
                 return
             self._changed.wait(left_s)
@@ -183,8 +183,8 @@ class Batcher:
         self._drop_cancelled()
         if not self._jobs:
             return []
-        first = self._jobs[0].work
-        batch = [job for job in self._jobs if job.work.goes_with(first)][: self._max_batch]
+        first = self._jobs[0].task
+        batch = [job for job in self._jobs if job.task.goes_with(first)][: self._max_batch]
         taken = {id(job) for job in batch}
         self._jobs = deque(job for job in self._jobs if id(job) not in taken)
         return [job for job in batch if job.future.set_running_or_notify_cancel()]
@@ -197,7 +197,7 @@ def _run(batch: Sequence[_Job]) -> None:
     """Answers all jobs; where a batch fails, each of it alone, so that one bad item spoils no other."""
     try:
         with wanted_while(lambda: any(job.future.is_wanted for job in batch)):
-            results = batch[0].work.run([job.item for job in batch])
+            results = batch[0].task.run([job.item for job in batch])
         answered = [*zip(batch, results, strict=True)]
     except BaseException as error:  # the worker outlives whatever a model raises
         if len(batch) == 1 or isinstance(error, StoppedError):

@@ -14,7 +14,7 @@ from uuid import uuid4
 from pydantic import BaseModel, ConfigDict, Field
 
 from bidibeam.hypotheses import Direction
-from bidibeam.serving.batching import Work
+from bidibeam.serving.batching import Task
 from bidibeam.serving.errors import RequestError
 from bidibeam.serving.requests import SearchFields, Steps, check_limit, check_sources, limited
 from bidibeam.serving.service import freeze
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from bidibeam.hypotheses import Ranked
     from bidibeam.models.base import Model
     from bidibeam.serving.service import Asked, Service
-    from bidibeam.serving.settings import Limits
+    from bidibeam.serving.settings import RequestLimits
 
 MOST_ALTERNATIVES = 20
 STARTED_S = int(time.time())
@@ -72,7 +72,7 @@ class CompletionFields(SearchFields):
         """Whether log-probabilities of tokens are wanted."""
         raise NotImplementedError
 
-    def to_asked(self, service: Service, limits: Limits, *, replies_only: bool = True) -> Asked:
+    def to_asked(self, service: Service, limits: RequestLimits, *, replies_only: bool = True) -> Asked:
         """Returns how the sources are to be answered, within the limits."""
         name, steps = self.steps
         check_limit(name, steps or 0, limits.reply_tokens)
@@ -144,7 +144,7 @@ class ChatRequest(CompletionFields):
         if self.top_logprobs and not self.logprobs:
             raise RequestError("top_logprobs needs logprobs to be true.", "top_logprobs")
 
-    def read_sources(self, limits: Limits) -> list[str]:
+    def read_sources(self, limits: RequestLimits) -> list[str]:
         """Returns the only source: what the user said last."""
         self.check_supported()
         said = [message for message in self.messages if message.role == "user"]
@@ -176,7 +176,7 @@ class CompletionRequest(CompletionFields):
         """Whether log-probabilities of tokens are wanted."""
         return self.logprobs is not None
 
-    def read_sources(self, limits: Limits) -> list[str]:
+    def read_sources(self, limits: RequestLimits) -> list[str]:
         """Returns the sources."""
         if self.echo or self.suffix:
             name = "echo" if self.echo else "suffix"
@@ -210,19 +210,19 @@ class CompletionJob:
     """
 
     model: Model
-    answering: Work
+    answering: Task
     is_chat: bool
     n: int
     with_log_probs: bool
 
-    def work(self) -> Work:
-        """Returns the work of answering sources: each becomes its `SourceChoices`."""
+    def task(self) -> Task:
+        """Returns the task of answering sources: each becomes its `SourceChoices`."""
         key = (self.is_chat, self.n, self.with_log_probs, self.answering.key)
 
         def run(sources: Sequence[str]) -> list[SourceChoices]:
             return [*map(self._complete, self.answering.run(sources))]
 
-        return Work("complete", key, run, self.answering.facts)
+        return Task("complete", key, run, self.answering.facts)
 
     def assemble(self, completed: Sequence[SourceChoices]) -> dict[str, Any]:
         """Returns the answer to the request; each source's choices stand behind those of the one before."""

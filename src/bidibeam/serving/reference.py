@@ -18,10 +18,10 @@ MOST = {"integer": "maximum", "string": "maxLength", "array": "maxItems"}
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from bidibeam.serving.settings import Limits
+    from bidibeam.serving.settings import RequestLimits
 
 
-def render_reference(openapi: Mapping[str, Any], limits: Limits, base: str) -> str:
+def render_reference(openapi: Mapping[str, Any], limits: RequestLimits, base: str) -> str:
     """Returns the page; `base` is the address that its examples call."""
     environment = Environment(
         loader=PackageLoader("bidibeam.serving"),
@@ -45,7 +45,7 @@ def render_reference(openapi: Mapping[str, Any], limits: Limits, base: str) -> s
     return environment.get_template("docs.html.j2").render(values)
 
 
-def describe_limits(openapi: dict[str, Any], models: Sequence[str], limits: Limits) -> dict[str, Any]:
+def describe_limits(openapi: dict[str, Any], models: Sequence[str], limits: RequestLimits) -> dict[str, Any]:
     """Returns an OpenAPI description that names the models, and the most that a request may ask for."""
     names: dict[str, Sequence[str]] = {"model": models, "similarity": SIMILARITIES.names()}
     for schema in openapi["components"]["schemas"].values():

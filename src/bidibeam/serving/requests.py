@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from bidibeam.decoding.decoder import Answer
     from bidibeam.hypotheses import Hypothesis
     from bidibeam.serving.service import Service
-    from bidibeam.serving.settings import Limits
+    from bidibeam.serving.settings import RequestLimits
 
 LARGEST_NUMBER = 1_000_000
 LIMIT = "limit"
@@ -96,7 +96,7 @@ SEARCH = (
 
 
 def limited(**by_type: str) -> JsonDict:
-    """Returns what a field's schema says of limits: by JSON type, the name of a field of `Limits`.
+    """Returns what a field's schema says of limits: by JSON type, the name of a field of `RequestLimits`.
 
     `reference.describe_limits` puts the server's own numbers in their place.
     """
@@ -166,7 +166,7 @@ class SearchFields(SelectionFields):
         None, max_length=100, description="Words that no reply may contain."
     )
 
-    def to_asked(self, service: Service, limits: Limits, *, replies_only: bool = True) -> Asked:
+    def to_asked(self, service: Service, limits: RequestLimits, *, replies_only: bool = True) -> Asked:
         """Returns the same as the service takes it, within the limits."""
         check_limit("beam_size", self.beam_size or 0, limits.beam_size)
         check_limit("max_length", self.max_length or 0, limits.reply_tokens)
@@ -190,7 +190,7 @@ class DecodeRequest(SearchFields, Strict):
     n_best: Whole = Field(0, description="How many hypotheses of each source to return, ranked; 0 for none.")
     scores: bool = Field(False, description="Whether hypotheses come with all their numbers.")
 
-    def read_sources(self, limits: Limits) -> list[str]:
+    def read_sources(self, limits: RequestLimits) -> list[str]:
         """Returns the sources, within the limits."""
         if (self.source is None) == (self.sources is None):
             raise RequestError(
@@ -243,7 +243,7 @@ class RankedHypothesis(BaseModel):
     finished: bool | None = None
 
 
-class Reply(BaseModel):
+class ReplyResponse(BaseModel):
     """A source's reply, and its hypotheses where they were asked for."""
 
     id: str | None = None
@@ -251,13 +251,13 @@ class Reply(BaseModel):
     hypotheses: list[RankedHypothesis] | None = None
 
 
-class Replies(BaseModel):
+class RepliesResponse(BaseModel):
     """Replies in the order of the sources, and how they came about."""
 
     model: str | None = None
     strategy: str
     signature: str
-    replies: list[Reply]
+    replies: list[ReplyResponse]
 
 
 def check_limit(field: str, value: int, most: int, *, called: str = "") -> None:
@@ -268,7 +268,7 @@ def check_limit(field: str, value: int, most: int, *, called: str = "") -> None:
 
 
 def check_sources(
-    sources: Sequence[str], limits: Limits, field: str = "source", *, called: str = "source"
+    sources: Sequence[str], limits: RequestLimits, field: str = "source", *, called: str = "source"
 ) -> None:
     """Refuses too many sources of a field, an empty one, or one that is too long."""
     if len(sources) > limits.sources:
@@ -289,7 +289,7 @@ def check_sources(
             )
 
 
-def read_lists(values: Sequence[dict[str, Any]], limits: Limits, field: str = "lists") -> list[Beams]:
+def read_lists(values: Sequence[dict[str, Any]], limits: RequestLimits, field: str = "lists") -> list[Beams]:
     """Returns n-best lists, each checked as a line of a file is, and within the limits."""
     if len(values) > limits.sources:
         raise RequestError(
@@ -321,7 +321,7 @@ def write_replies(
     scores: bool = False,
     with_ids: bool = False,
 ) -> dict[str, Any]:
-    """Returns `Replies` as JSON has them: as many hypotheses of each as were asked for."""
+    """Returns `RepliesResponse` as JSON has them: as many hypotheses of each as were asked for."""
     replies = [
         {
             **({"id": answer.beams.id} if with_ids else {}),

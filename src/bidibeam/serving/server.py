@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from fastapi import Request
 
-    from bidibeam.serving.batching import Work
+    from bidibeam.serving.batching import Task
     from bidibeam.serving.service import Service
     from bidibeam.serving.settings import ServerSettings
 
@@ -48,7 +48,7 @@ class Server:
         """Returns what a call gives that may read files; it runs in a thread."""
         return await run_in_threadpool(make, *given)
 
-    async def perform(self, request: Request, work: Work, items: Sequence[Any]) -> list[Any]:
+    async def perform(self, request: Request, task: Task, items: Sequence[Any]) -> list[Any]:
         """Returns the results of all items.
 
         If the client leaves or the time is up, what has not begun never will, and what has stops at a step.
@@ -57,8 +57,8 @@ class Server:
             RequestError: If the client leaves, the time is up, there is not enough memory, or it is a bug.
             BidibeamError: If an item cannot be worked on.
         """
-        note(request, **work.facts)
-        tickets = self.batcher.submit(work, items)
+        note(request, **task.facts)
+        tickets = self.batcher.submit(task, items)
         futures = [*map(asyncio.wrap_future, tickets)]
         finishing = asyncio.ensure_future(asyncio.wait(futures))
         leaving = asyncio.ensure_future(_wait_until_gone(request))
@@ -66,8 +66,8 @@ class Server:
         try:
             await asyncio.wait(both, timeout=self.settings.timeout_s, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for task in (*both, *futures):  # those that are done stay so
-                task.cancel()
+            for each in (*both, *futures):  # those that are done stay so
+                each.cancel()
             for ticket in tickets:
                 ticket.give_up()
         if finishing.done() and not finishing.cancelled():

@@ -14,7 +14,7 @@ from bidibeam.decoding.decoder import Answer, Decoder, Ranker
 from bidibeam.decoding.explaining import explain_beams, system_of
 from bidibeam.errors import BidibeamError
 from bidibeam.hypotheses import Beams
-from bidibeam.serving.batching import Work
+from bidibeam.serving.batching import Task
 from bidibeam.serving.errors import RequestError, setting_error
 from bidibeam.serving.settings import ServerSettings
 from bidibeam.similarities.word_vectors import WordVectors
@@ -146,38 +146,38 @@ class Service:
             )
         return name
 
-    def decode(self, asked: Asked) -> Work:
-        """Returns the work of answering sources: each becomes an `Answer`."""
+    def decode(self, asked: Asked) -> Task:
+        """Returns the task of answering sources: each becomes an `Answer`."""
         decoder = self._decoder(asked)
 
         def run(sources: Sequence[str]) -> list[Answer]:
             return [*decoder.answers(Beams(str(place), source) for place, source in enumerate(sources, 1))]
 
-        return Work("decode", asked, run, _describe_decoder(asked, decoder))
+        return Task("decode", asked, run, _describe_decoder(asked, decoder))
 
-    def explain(self, asked: Asked) -> Work:
-        """Returns the work of explaining sources: each becomes an explanation's document."""
+    def explain(self, asked: Asked) -> Task:
+        """Returns the task of explaining sources: each becomes an explanation's document."""
         decoder = self._decoder(asked)
 
         def run(sources: Sequence[str]) -> list[dict[str, Any]]:
             return [decoder.explain(source).to_dict() for source in sources]
 
-        return Work("explain", asked, run, _describe_decoder(asked, decoder))
+        return Task("explain", asked, run, _describe_decoder(asked, decoder))
 
-    def rank(self, selection: Selection, lists: Sequence[Beams]) -> Work:
-        """Returns the work of ranking n-best lists: each becomes an `Answer`."""
+    def rank(self, selection: Selection, lists: Sequence[Beams]) -> Task:
+        """Returns the task of ranking n-best lists: each becomes an `Answer`."""
         strategy, key = self._find_strategy(selection, lists, FOR_LISTS)
-        return Work("rank", key, Ranker(strategy, self._workers).answers, _describe_strategy(strategy))
+        return Task("rank", key, Ranker(strategy, self._workers).answers, _describe_strategy(strategy))
 
-    def explain_lists(self, selection: Selection, lists: Sequence[Beams]) -> Work:
-        """Returns the work of explaining n-best lists: each becomes an explanation's document."""
+    def explain_lists(self, selection: Selection, lists: Sequence[Beams]) -> Task:
+        """Returns the task of explaining n-best lists: each becomes an explanation's document."""
         strategy, key = self._find_strategy(selection, lists, FOR_ANY_LISTS)
         facts = _describe_strategy(strategy)
 
         def run(lists: Sequence[Beams]) -> list[dict[str, Any]]:
             return [explain_beams(each, strategy, signature=facts["signature"]).to_dict() for each in lists]
 
-        return Work("explain lists", key, run, facts)
+        return Task("explain lists", key, run, facts)
 
     def _load_decoder(self, asked: Asked) -> Decoder:
         model = self.models[asked.model]

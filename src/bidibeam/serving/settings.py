@@ -18,13 +18,13 @@ TOLD = "told"
 
 
 def _limit(default: int, told: str) -> int:
-    """Returns a field of `Limits`, with what help says of it."""
+    """Returns a field of `RequestLimits`, with what help says of it."""
     limit: int = field(default=default, metadata={TOLD: told})
     return limit
 
 
 @dataclass(frozen=True)
-class Limits:
+class RequestLimits:
     """The most that one request may ask for, a flag --max-... each; more is refused by name."""
 
     body_bytes: int = _limit(4_000_000, "Bytes of a request.")
@@ -68,7 +68,7 @@ class ServerSettings:
     timeout_s: float = 60.0
     logs_texts: bool = False
     examples: tuple[str, ...] = ()
-    limits: Limits = field(default_factory=Limits)
+    limits: RequestLimits = field(default_factory=RequestLimits)
 
     def __post_init__(self) -> None:
         for name in ("max_batch", "queue"):

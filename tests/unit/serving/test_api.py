@@ -12,7 +12,7 @@ import pytest
 
 from bidibeam import SearchSettings, load_decoder
 from bidibeam.models.base import Model
-from bidibeam.serving.settings import Limits
+from bidibeam.serving.settings import RequestLimits
 from bidibeam.strategies import STRATEGIES
 from bidibeam.work import count
 from tests.unit.serving.conftest import Served, serve
@@ -257,7 +257,7 @@ def test_the_oracle_ranks_lists_that_have_references(served: Served) -> None:
 def test_what_cannot_be_answered_is_refused_by_name(
     toy_model: Model, body: dict[str, Any], told: str, param: str | None
 ) -> None:
-    limits = Limits(sources=8, source_characters=80, beam_size=20, reply_tokens=30)
+    limits = RequestLimits(sources=8, source_characters=80, beam_size=20, reply_tokens=30)
     with serve({"toy": toy_model}, limits=limits) as served:
         assert served.refuse("/api/decode", body) == (told, param)
 
@@ -290,7 +290,7 @@ def test_what_cannot_be_answered_is_refused_by_name(
     ],
 )
 def test_lists_that_cannot_be_ranked_are_refused(body: dict[str, Any], told: str) -> None:
-    with serve({}, limits=Limits(sources=8, hypotheses=3, hypothesis_characters=50)) as served:
+    with serve({}, limits=RequestLimits(sources=8, hypotheses=3, hypothesis_characters=50)) as served:
         assert served.refuse("/api/rank", body)[0] == told
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bidibeam.serving.batching import Batcher, ClosedError, QueueFullError, Work
+from bidibeam.serving.batching import Batcher, ClosedError, QueueFullError, Task
 from bidibeam.work import StoppedError, count
 
 WAIT_S = 30
@@ -20,15 +20,15 @@ class PanicException(BaseException):
 
 
 class Recorder:
-    """Work that notes each call, and can be held up."""
+    """Task that notes each call, and can be held up."""
 
     def __init__(self) -> None:
         self.calls: list[list[Any]] = []
         self.begun, self.may_go = Event(), Event()
         self.may_go.set()
 
-    def work(self, key: str = "key") -> Work:
-        return Work(key, key, self.run)
+    def work(self, key: str = "key") -> Task:
+        return Task(key, key, self.run)
 
     def run(self, items: Sequence[Any]) -> list[str]:
         self.calls.append([*items])
@@ -119,13 +119,13 @@ def test_work_goes_on_while_one_of_a_batch_wants_it(batcher: Batcher) -> None:
         count(projected_rows=1)
         return items
 
-    one, other = batcher.submit(Work("stepping", "key", run), ["one", "other"])
+    one, other = batcher.submit(Task("stepping", "key", run), ["one", "other"])
     one.give_up()
     steps.set()
     assert other.result(WAIT_S) == "other"
 
     steps.clear()
-    both = batcher.submit(Work("stepping", "key", run), ["one", "other"])
+    both = batcher.submit(Task("stepping", "key", run), ["one", "other"])
     while batcher.running < 2:
         pass
     for each in both:
@@ -164,7 +164,7 @@ def test_a_bad_item_fails_alone_and_the_worker_lives(batcher: Batcher, recorder:
 
 
 def test_work_that_returns_too_few_results_fails(batcher: Batcher) -> None:
-    (future,) = batcher.submit(Work("short", "key", lambda _: []), ["one"])
+    (future,) = batcher.submit(Task("short", "key", lambda _: []), ["one"])
 
     with pytest.raises(ValueError, match="shorter"):
         future.result(WAIT_S)

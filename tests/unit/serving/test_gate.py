@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from bidibeam.models.base import Model
-from bidibeam.serving.settings import Limits
+from bidibeam.serving.settings import RequestLimits
 from tests.unit.serving.conftest import Served, serve
 
 KEY = "a key"
@@ -58,7 +58,7 @@ def test_a_large_body_is_refused_whether_it_says_so_or_not(toy_model: Model, has
         for _ in range(12):
             yield b"x" * 1000
 
-    with serve({"toy": toy_model}, limits=Limits(body_bytes=10_000)) as served:
+    with serve({"toy": toy_model}, limits=RequestLimits(body_bytes=10_000)) as served:
         content = b"x" * 12_000 if has_length else parts()
         answer = served.client.post("/api/decode", content=content)
 

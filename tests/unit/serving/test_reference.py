@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bidibeam.models.base import Model
-from bidibeam.serving.settings import Limits
+from bidibeam.serving.settings import RequestLimits
 from bidibeam.similarities import SIMILARITIES
 from tests.unit.serving.conftest import Served, serve
 
@@ -18,7 +18,7 @@ def test_nothing_of_the_reference_comes_from_elsewhere(served: Served) -> None:
 
 
 def test_limits_and_names_are_described(toy_model: Model) -> None:
-    limits = Limits(sources=7, source_characters=81, beam_size=13, reply_tokens=29, body_bytes=54_321)
+    limits = RequestLimits(sources=7, source_characters=81, beam_size=13, reply_tokens=29, body_bytes=54_321)
     with serve({"toy": toy_model}, limits=limits) as served:
         schemas = served.client.get("/openapi.json").json()["components"]["schemas"]
         page = served.client.get("/docs").text
