@@ -211,7 +211,7 @@ def test_sections_of_several_files_name_their_file(tmp_path: Path) -> None:
     glances = dict(
         re.findall(r"^\*\*(\w+\.json)\*\*\n\n- \*\*What won\*\*: (\w+)", document, flags=re.MULTILINE)
     )
-    assert glances == {"results.json": "vbs", "evaluation.json": "vbs", "analyses.json": "Nothing"}
+    assert glances == {"results.json": "bidia", "evaluation.json": "bidia", "analyses.json": "Nothing"}
     assert "| test sources answered | 7 |" in document
     names = [path.name for path in written.figures if path.suffix == ".svg"]
     assert names == ["quality-results.svg", "ranks-results.svg", "ranks-analyses.svg"]
