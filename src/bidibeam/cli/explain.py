@@ -21,7 +21,16 @@ if TYPE_CHECKING:
     from bidibeam.decoding.explaining import Explanation
 
 OF_LISTS = {
-    *("lists_file", "first", "out_file", "max_length", "strategy", "similarity", "similarity_options"),
+    *(
+        "lists_file",
+        "from_format",
+        "first",
+        "out_file",
+        "max_length",
+        "strategy",
+        "similarity",
+        "similarity_options",
+    ),
     *("vectors", "strategy_options", "workers", *inputs.STRATEGY_FLAGS),
 }
 """Parameters that go with --lists; all others are of a model and its search."""
@@ -36,6 +45,7 @@ OF_LISTS = {
     "model needed. --max-length is then T of bleu_t and wmd_t. `convert` joins regular and reverse lists.",
     "FILE",
 )
+@options.list_format
 @options.option("--first", "Of --lists, explain so many sources.", options.COUNT, 50)
 @options.option(
     "-o --out out_file",
@@ -47,7 +57,13 @@ OF_LISTS = {
 @options.strategy
 @options.search
 def explain(
-    model: str | None, source: str | None, lists_file: str | None, first: int, out_file: str, **flags: Any
+    model: str | None,
+    source: str | None,
+    lists_file: str | None,
+    from_format: str | None,
+    first: int,
+    out_file: str,
+    **flags: Any,
 ) -> None:
     """Show both beams of a source and why a reply won, as a page.
 
@@ -66,7 +82,7 @@ def explain(
     check_not_input(out_file, [lists_file])
     if lists_file is not None:
         _check_lists_alone([model, source])
-        explanations = _explain_lists(lists_file, first, flags)
+        explanations = _explain_lists(ListReader(lists_file, from_format), first, flags)
     else:
         model, text = _split_words(model, source, is_named=flags["regular"] is not None)
         explanations = [_explain_source(model, text, flags)]
@@ -127,16 +143,15 @@ def _explain_source(model: str | None, source: str, flags: dict[str, Any]) -> Ex
     return explanation
 
 
-def _explain_lists(lists_file: str, first: int, flags: dict[str, Any]) -> list[Explanation]:
+def _explain_lists(reader: ListReader, first: int, flags: dict[str, Any]) -> list[Explanation]:
     from bidibeam.decoding.explaining import explain_beams
     from bidibeam.strategies.settings import FOR_ANY_LISTS, StrategySettings, default_for_lists
 
     settings, _ = inputs.take_strategy(flags)
-    reader = ListReader(lists_file)
     signature = str(reader.written_by)
     lists = [*islice(reader, first + 1)]
     if not lists:
-        raise InputError(f"{lists_file} holds no lists, so there is nothing to explain.")
+        raise InputError(f"{reader.files[0]} holds no lists, so there is nothing to explain.")
     if len(lists) > first:
         note(f"the first {format_count(first, 'source is', 'sources are')} explained; --first takes more.")
     lists = lists[:first]

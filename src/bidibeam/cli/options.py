@@ -335,13 +335,14 @@ output = together(
 out = option("-o --out out_file", "Where to; - is stdout.", "FILE", "-")
 
 LIST_DIRECTION = "Whose hypotheses a file holds that has one list per source.  [default: regular]"
+list_format = option(
+    "--from from_format",
+    f"How the lists are written: {', '.join(FORMATS.names())}.  [default: as their first lines or the file's "
+    "ending tell]",
+    "FORMAT",
+)
 lists = together(
-    option(
-        "--from from_format",
-        f"How the lists are written: {', '.join(FORMATS.names())}.  [default: as their first lines or the "
-        "file's ending tell]",
-        "FORMAT",
-    ),
+    list_format,
     option(
         "--reverse reverse_file",
         "The reverse lists of the same sources, by id, where they are in a file of their own.",

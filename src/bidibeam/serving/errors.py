@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from fastapi.exceptions import RequestValidationError
@@ -32,6 +33,8 @@ STATUSES = {
 LEFT = 499
 """What logs say of a client that left; nobody receives it."""
 LONGEST_VALUE = 60
+KIND = re.compile(r"str|bool|int|float|constrained-.*|(?:list|dict)\[.*")
+"""What pydantic puts behind the place of a value that may be of several types."""
 
 
 class RequestError(BidibeamError):
@@ -92,7 +95,9 @@ def handle_errors(app: FastAPI) -> None:
         if isinstance(error, RequestError):
             return error_response(error.status, str(error), param=error.param, code=error.code)
         told = str(error).replace("lambda_", "lambda")  # which Python keeps for itself, and JSON does not
-        return error_response(400, told, param=getattr(error, "setting", None))
+        return error_response(
+            400, told, param=(getattr(error, "setting", None) or "").partition(" ")[0] or None
+        )
 
     @app.exception_handler(QueueFullError)
     async def tell_full(_request: Request, error: QueueFullError) -> Response:
@@ -129,7 +134,8 @@ def handle_errors(app: FastAPI) -> None:
 def _describe(error: RequestValidationError) -> tuple[str, str | None]:
     """Returns the first thing that is wrong with a body, in a sentence, and the field it is about."""
     first = error.errors()[0]
-    place = ".".join(str(part) for part in first["loc"][1:])
+    parts = [str(part) for part in first["loc"][1:]]
+    place = ".".join(part for part in parts if not KIND.fullmatch(part))
     if first["type"] == "json_invalid":
         return f"The body is not JSON: {first.get('ctx', {}).get('error', first['msg'])}.", None
     if not place:
@@ -140,6 +146,10 @@ def _describe(error: RequestValidationError) -> tuple[str, str | None]:
         return f"There is no field {place!r} here.", place
     if first["type"] == "missing":
         return f"The field {place!r} is missing.", place
+    if first["type"] == "value_error":
+        return f"{place} must be {first['ctx']['error']}, not {shown}.", place
+    if KIND.fullmatch(parts[-1]):  # of several that it may be of, it is of none
+        return f"{place} is of another type than it may have, received {shown}.", place
     if first["type"] == "string_pattern_mismatch":
         told = "a name here has no colon (package.module:name would run code) and no control characters"
         return f"{place}: {told}, received {shown}.", place

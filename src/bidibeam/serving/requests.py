@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
 from pydantic.config import JsonDict
 
 from bidibeam.errors import InputError
@@ -26,16 +26,44 @@ LARGEST_NUMBER = 1_000_000
 LIMIT = "limit"
 """The key of a field's schema: which limits of the server hold for it."""
 MOST_OPTIONS = 20
+LONGEST_WORD = 100
 
 Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^:\x00-\x1f]+$")]
 """A name; "package.module:name" would run code, and is refused."""
-Word = Annotated[str, Field(max_length=100, pattern=r"^[^:\x00-\x1f]*$")]
 Number = Annotated[float, Field(allow_inf_nan=False, ge=-LARGEST_NUMBER, le=LARGEST_NUMBER)]
 Whole = Annotated[int, Field(ge=0, le=LARGEST_NUMBER)]
 Steps = Annotated[int, Field(ge=1, le=LARGEST_NUMBER)]
+
+
+def check_option(value: Any) -> Any:
+    """Returns the value of an option if it is a plain one; strategies and similarities check the rest."""
+    if isinstance(value, str):
+        is_plain = len(value) <= LONGEST_WORD and not any(letter == ":" or letter < " " for letter in value)
+    else:
+        is_plain = isinstance(value, bool | int | float) and abs(value) <= LARGEST_NUMBER
+    if not is_plain:
+        raise ValueError(
+            f"true or false, a number up to {LARGEST_NUMBER:,}, or a word of up to {LONGEST_WORD} letters "
+            "without a colon"
+        )
+    return value
+
+
+Option = Annotated[
+    Any,
+    AfterValidator(check_option),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "boolean"},
+                {"type": "number", "minimum": -LARGEST_NUMBER, "maximum": LARGEST_NUMBER},
+                {"type": "string", "maxLength": 100, "pattern": r"^[^:\x00-\x1f]*$"},
+            ]
+        }
+    ),
+]
 Options = Annotated[
-    dict[Annotated[str, Field(pattern=r"^[a-z_]{1,40}$")], bool | Whole | Number | Word],
-    Field(max_length=MOST_OPTIONS),
+    dict[Annotated[str, Field(pattern=r"^[a-z_]{1,40}$")], Option], Field(max_length=MOST_OPTIONS)
 ]
 SOME_NUMBER = {"type": ["number", "null"]}
 HYPOTHESES = {
@@ -281,6 +309,8 @@ def check_sources(
         of = f" {number}" if len(sources) > 1 else ""
         if not source.strip():
             raise RequestError(f"The {called}{of} is empty.", field)
+        if any("\ud800" <= letter <= "\udfff" for letter in source):
+            raise RequestError(f"The {called}{of} holds half a surrogate pair, which no text may.", field)
         if len(source) > limits.source_characters:
             raise RequestError(
                 f"The {called}{of} has {len(source):,} characters; {limits.source_characters:,} are the most "

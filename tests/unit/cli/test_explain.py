@@ -128,6 +128,8 @@ def test_what_is_no_call_is_told_with_the_way_out(toy_run: Path, lists: Path) ->
     assert misused(" ") == 'The source is empty. Say something, in quotes: "how are you?"'
     assert misused("a", "b", "--regular", toy_run) == "--regular stands instead of MODEL, not beside a."
     assert misused("hi", "--lists", lists) == "--lists hold their sources: leave out MODEL and SOURCE."
+    odd = refused("explain", "--lists", lists, "--from", "moses")
+    assert odd.startswith(f"{lists}, line 1")
     told = "--beam-size is of a model and its search, which --lists are past."
     assert misused("--lists", lists, "--beam-size", "3") == told
 

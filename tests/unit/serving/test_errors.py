@@ -23,9 +23,42 @@ def test_what_is_not_there_has_the_same_shape(served: Served) -> None:
     assert wrong.headers["allow"] == "POST"
 
 
+OPTION = "true or false, a number up to 1,000,000, or a word of up to 100 letters without a colon"
+
+
+@pytest.mark.parametrize(
+    ("body", "told", "param"),
+    [
+        (
+            {"strategy": "bidis", "strategy_options": {"lambda": 1_000_001}},
+            f"strategy_options.lambda must be {OPTION}, not 1000001.",
+            "strategy_options.lambda",
+        ),
+        (
+            {"similarity": "bleu", "similarity_options": {"order": None}},
+            f"similarity_options.order must be {OPTION}, not None.",
+            "similarity_options.order",
+        ),
+        (
+            {"similarity": "bleu_t", "similarity_options": {"max_length": -1}},
+            "max_length (T) must be a whole number from 1 to 1,000,000, or median, not -1.",
+            "max_length",
+        ),
+    ],
+)
+def test_an_option_that_cannot_be_is_named(
+    served: Served, body: dict[str, object], told: str, param: str
+) -> None:
+    assert served.refuse("/api/decode", {"source": "red", **body}) == (told, param)
+
+
+NO_TYPE = "prompt is of another type than it may have, received None."
+
+
 @pytest.mark.parametrize(
     ("path", "body", "told"),
     [
+        ("/v1/completions", {"model": "toy", "prompt": None}, NO_TYPE),
         (
             "/v1/completions",
             {"model": "toy", "prompt": []},
@@ -65,3 +98,13 @@ def test_a_worker_that_died_is_told(served: Served, monkeypatch: pytest.MonkeyPa
 
     assert answer.status_code == 503
     assert answer.json()["error"]["message"] == "The worker has died: start the server again."
+
+
+def test_half_a_surrogate_pair_is_no_text(served: Served) -> None:
+    said = r'{"model": "toy", "messages": [{"role": "user", "content": "\ud800 red"}]}'
+    headers = {"content-type": "application/json"}
+    answer = served.client.post("/v1/chat/completions", content=said, headers=headers)
+
+    assert answer.status_code == 400
+    assert answer.json()["error"]["param"] == "messages"
+    assert "holds half a surrogate pair" in answer.json()["error"]["message"]
