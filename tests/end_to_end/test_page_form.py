@@ -163,7 +163,8 @@ def test_a_list_too_long_for_a_link_is_said_to_be_left_out(browser: Browser, stu
     browser.wait_for("#status", "The reply is")
     browser.find("#link").click()
 
-    browser.wait_for("#copied", ", without the list, which is too long for one.")
+    browser.wait_for("#copied", "without the list, which is too long for one.")
+    assert "list=" not in browser.driver.current_url
 
 
 def test_a_picture_of_letters_that_xml_has_not_is_xml(browser: Browser, stub: Stub) -> None:
@@ -216,7 +217,8 @@ def test_which_of_several_lists_the_server_refuses_is_said(browser: Browser, stu
 
     paste(browser, json.dumps(LISTS))
 
-    browser.wait_for("#problem", "List 2: list: it is refused.")
+    browser.wait_for("#problem", "refused")
+    assert browser.text("#problem") == "List 2: list: it is refused."
 
 
 def test_back_and_forward_lead_through_questions_and_not_through_sliders(
@@ -306,7 +308,9 @@ def test_a_server_that_is_gone_is_told(browser: Browser, stub: Stub) -> None:
     browser.find("#source").send_keys("hello")
 
     browser.find("#explain").click()
-    browser.wait_for("#problem", "The server does not answer. Is it running?")
+    browser.wait_for("#problem", "The server")
+    assert browser.text("#problem") == "The server does not answer. Is it running?"
+    assert stub.asked == []
 
 
 def test_the_form_fits_a_phone_and_examples_are_text(browser: Browser, stub: Stub) -> None:

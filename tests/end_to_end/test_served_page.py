@@ -70,7 +70,9 @@ def test_what_the_server_refuses_is_shown(browser: Browser, server: Process) -> 
     browser.choose("#strategy", "bidia")
     browser.find("#source").send_keys("red", Keys.ENTER)
 
-    browser.wait_for("#problem", "beam_size must be at least 2 for bidia")
+    browser.wait_for("#problem", "beam_size")
+    assert browser.text("#problem").startswith("beam_size must be at least 2 for bidia")
+    assert not browser.find_all(".reply")
 
 
 def test_the_reference_fits_a_phone_and_leaves_nothing_out(browser: Browser, server: Process) -> None:

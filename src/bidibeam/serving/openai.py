@@ -70,7 +70,8 @@ class CompletionFields(SearchFields):
     @property
     def with_log_probs(self) -> bool:
         """Whether log-probabilities of tokens are wanted."""
-        raise NotImplementedError
+        given = getattr(self, "logprobs", None)  # true or false of a chat, a number of texts, where 0 is one
+        return given is not None and given is not False
 
     def to_asked(self, service: Service, limits: RequestLimits, *, replies_only: bool = True) -> Asked:
         """Returns how the sources are to be answered, within the limits."""
@@ -128,11 +129,6 @@ class ChatRequest(CompletionFields):
             return "max_completion_tokens", self.max_completion_tokens
         return super().steps
 
-    @property
-    def with_log_probs(self) -> bool:
-        """Whether log-probabilities of tokens are wanted."""
-        return bool(self.logprobs)
-
     def check_supported(self) -> None:
         """Refuses what a client would rely on in vain."""
         if self.tools:
@@ -170,11 +166,6 @@ class CompletionRequest(CompletionFields):
     )
     echo: bool | None = Field(None, description="Refused, unless it is false.")
     suffix: str | None = Field(None, description="Refused, unless it is empty.")
-
-    @property
-    def with_log_probs(self) -> bool:
-        """Whether log-probabilities of tokens are wanted."""
-        return self.logprobs is not None
 
     def read_sources(self, limits: RequestLimits) -> list[str]:
         """Returns the sources."""
