@@ -60,6 +60,10 @@ class MetricError(BidibeamError):
     """A metric whose answers an evaluation cannot use."""
 
 
+class WorkerError(BidibeamError):
+    """A process that shared the work, and ended before it was done."""
+
+
 class TransformersMissingError(BidibeamError, ImportError):
     """The extra that brings transformers is not installed."""
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
 from bidibeam.api.decoders import default_search
+from bidibeam.decoding.decoder import split_batches
 from bidibeam.errors import InputError
 from bidibeam.hypotheses import Beams, Direction, NBest
 from bidibeam.models.base import check_fork
@@ -89,6 +89,14 @@ def use_control(
         yield from batch
 
 
+class Scored(NamedTuple):
+    """A batch of lists with more numbers, how many hypotheses got which, and texts without a known token."""
+
+    lists: list[Beams]
+    written: Counter[tuple[Direction, tuple[str, ...]]]
+    unknown: dict[str, str]
+
+
 @dataclass
 class ListScorer:
     """Adds what a model says of hypotheses, where it is missing.
@@ -125,14 +133,28 @@ class ListScorer:
             RunError: If the model does not have a direction.
             InputError: If a hypothesis has no token.
         """
+        for scored in self.score_batches(lists, batch_size):
+            yield from self.collect(scored)
+
+    def score_batches(self, lists: Iterable[Beams], batch_size: int) -> Iterator[Scored]:
+        """The same, with what was done to each batch beside it, which is not kept here."""
         check_fork(self.model)
-        scorers = {direction: self.model.sequence_scorer(direction) for direction in self.directions}
-        stream = iter(lists)
-        while batch := list(islice(stream, batch_size)):
-            for scoring, scorer in scorers.items():
-                for direction in Direction:
-                    batch = self.score_lists(batch, direction, scorer, is_own=scoring is direction)
-            yield from batch
+        yield from map(self.score_batch, split_batches(lists, batch_size))
+
+    def score_batch(self, batch: Sequence[Beams]) -> Scored:
+        """A batch with more numbers, and what was done to it."""
+        lists, alone = list(batch), replace(self, written=Counter(), unknown={})
+        for scoring in self.directions:
+            scorer = self.model.sequence_scorer(scoring)
+            for direction in Direction:
+                lists = alone.score_lists(lists, direction, scorer, is_own=scoring is direction)
+        return Scored(lists, alone.written, alone.unknown)
+
+    def collect(self, scored: Scored) -> list[Beams]:
+        """The lists of a batch that was scored here or elsewhere; what was done to them is kept."""
+        self.written += scored.written
+        self.unknown |= scored.unknown
+        return scored.lists
 
     def score_lists(
         self, batch: list[Beams], direction: Direction, scorer: SequenceScorer, *, is_own: bool

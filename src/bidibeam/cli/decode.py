@@ -22,8 +22,9 @@ from bidibeam.cli.inputs import (
     take_strategy,
 )
 from bidibeam.cli.output import check_output, write_answers
+from bidibeam.cli.sharing import take_places
 from bidibeam.decoding.decoder import Answer
-from bidibeam.errors import InputError
+from bidibeam.errors import InputError, SettingsError
 from bidibeam.hypotheses import Beams
 from bidibeam.interchange.reading import read_sources, with_distinct_ids
 from bidibeam.interchange.text_lines import Lines, open_lines
@@ -47,6 +48,8 @@ ENOUGH = 10
 @options.search
 @options.output
 @options.batch_size
+@options.processes
+@options.devices
 @options.option("--line-buffered", "Answer each line before the next one is read.", bool)
 def decode(
     model: str | None,
@@ -74,23 +77,28 @@ def decode(
     bidibeam decode bart --reverse bart-reverse data/test.jsonl --beam-size 50
     """  # noqa: D301
     from bidibeam.api import load_decoder
+    from bidibeam.api.recipes import DecoderRecipe, ModelRecipe
 
-    strategy, workers = take_strategy(flags)
+    places = take_places(flags)
+    if line_buffered and places.processes > 1:
+        raise SettingsError("--line-buffered answers each line before the next: leave out --processes.")
+    strategy, workers = take_strategy(flags, places.processes)
     model, input_file = _split_arguments(model, input_file, is_named=flags["regular"] is not None)
     named = take_model(model, flags)
     check_output(nbest_file, [input_file], resume=resume)
     lines = _open(input_file)
+    places.use_threads()
     loaded, settings, tuned = load_for_search(named, flags)
-    decoder = load_decoder(
-        loaded,
-        strategy,
-        settings=settings,
-        batch_size=batch_size,
-        workers=workers,
-        replies_only=nbest_file is None,
-        score_other=nbest_file is not None,
-        tuned=tuned,
-    )
+    is_kept = nbest_file is not None
+    chosen: Any = {
+        "batch_size": batch_size,
+        "workers": workers,
+        "replies_only": not is_kept,
+        "score_other": is_kept,
+    }
+    decoder = load_decoder(loaded, strategy, settings=settings, tuned=tuned, **chosen)
+    name, reverse = named.pop("name"), named.pop("reverse")
+    recipe = DecoderRecipe(ModelRecipe(name, reverse, named, places.threads), strategy, flags, chosen)
     if strategy is None:
         tell(f"Strategy: {decoder.system} ({decoder.reason})")
     if line_buffered:
@@ -100,15 +108,16 @@ def decode(
         _note_tuning(tuned, settings, facts)
     warm_up(decoder.ranker.strategy)
     sources, summary = read_sources(lines, skip_blank=not line_buffered), _Summary(loaded)
-    write_answers(
-        with_distinct_ids(sources) if nbest_file is not None else sources,
-        lambda each: summary.collect(decoder.answers(each)),
-        signature=decoder.signature,
-        nbest_file=nbest_file,
-        resume=resume,
-        batch_size=decoder.batch_size,
-        lines=lines,
-    )
+    with places.share(decoder.answers, recipe, decoder.batch_size) as answers:
+        write_answers(
+            with_distinct_ids(sources) if nbest_file is not None else sources,
+            lambda each: summary.collect(answers(each)),
+            signature=decoder.signature,
+            nbest_file=nbest_file,
+            resume=resume,
+            batch_size=decoder.batch_size,
+            lines=lines,
+        )
     used = decoder.ranker.strategy
     summary.tell(used, settings)
     if nbest_file is not None and len(loaded.directions) > len(used.requirements.directions):

@@ -88,15 +88,17 @@ def load_for_search(
     return loaded, default_search(loaded, tuned, **flags), tuned
 
 
-def take_strategy(flags: dict[str, Any]) -> tuple[StrategySettings | None, int]:
+def take_strategy(flags: dict[str, Any], processes: int = 1) -> tuple[StrategySettings | None, int]:
     """Take a strategy's flags out of a command's parameters: its settings, and how many threads it may use.
+
+    Several processes share the cores out.
 
     Flags go over the words of the name; where they contradict one, a note says so. Without a name, flags say
     whose they are; without any, there are no settings.
     """
     from bidibeam.strategies.settings import StrategySettings, imply_strategy
 
-    workers = flags.pop("workers") or count_cores()
+    workers = flags.pop("workers") or max(1, count_cores() // processes)
     names = ("similarity", "similarity_options", "vectors", "strategy_options", *STRATEGY_FLAGS)
     named = [flag for flag in names if flags[flag] not in (None, ())]
     name = flags.pop("strategy")

@@ -52,6 +52,12 @@ Left to itself it spins a hundred times longer, and takes the core from whatever
 beside one more busy process, training was ten times slower. On an idle machine it makes no difference.
 """
 
+os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
+"""Lets the library that multiplies matrices on x86 round alike however many threads it has.
+
+So what one process writes with all cores, and several that share them, is the same byte for byte.
+"""
+
 PACKAGE = f"{Path(__file__).parent.parent}{os.sep}"
 """How the paths of our own files begin."""
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)

@@ -151,8 +151,18 @@ metric_settings = together(
     option("--lowercase", "Ignore case, where the metric can.", bool),
 )
 workers = option(
-    "--workers", "Threads that compare hypotheses; the result is the same.  [default: one a core]", COUNT
+    "--workers",
+    "Threads that compare hypotheses; the result is the same.  [default: one a core, shared out among "
+    "--processes]",
+    COUNT,
 )
+processes = option(
+    "--processes",
+    "Processes that share the work, each with its share of the cores; what is written is the same.  "
+    "[default: 1, or one for each of --devices]",
+    COUNT,
+)
+devices = option("--devices", "Where they compute, in turn: cuda:0,cuda:1 ...", "DEVICE,...")
 batch_size = option("--batch-size", "Sources searched at once.  [default: 32, or 512 on a GPU]", COUNT)
 device = option("--device", "cpu, cuda, cuda:1 ...  [default: a GPU where there is one]")
 config = option(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 import click
@@ -12,6 +13,7 @@ from bidibeam.cli import options
 from bidibeam.cli.console import format_count, tell, track
 from bidibeam.cli.inputs import load_model, note_unknown, take_lists
 from bidibeam.cli.output import check_not_input, write_lists
+from bidibeam.cli.sharing import take_places
 from bidibeam.errors import InputError, SettingsError
 from bidibeam.hypotheses import Beams, Direction
 from bidibeam.interchange.formats import create_format, settings_of
@@ -38,6 +40,8 @@ from bidibeam.interchange.lists import ListReader
 @options.lists
 @options.option("--list-direction", options.LIST_DIRECTION, options.DIRECTION)
 @options.option("--batch-size", "Sources scored at once.", options.COUNT, 32)
+@options.processes
+@options.devices
 @options.loading
 def score(
     input_file: str,
@@ -45,9 +49,6 @@ def score(
     direction: str | None,
     out_file: str,
     *,
-    device: str | None,
-    dtype: str | None,
-    trust_remote_code: bool,
     overwrite: bool,
     length_penalty: float,
     length_formula: str,
@@ -68,11 +69,12 @@ def score(
     bidibeam score marian.nbest --sources test.src --model runs/first --out scored.jsonl
     bidibeam score - --model facebook/bart-base --direction regular < lists.jsonl > scored.jsonl
     """  # noqa: D301
-    from bidibeam.api.scoring import ListScorer
-    from bidibeam.search.length import LENGTH_PENALTIES
+    from bidibeam.api.recipes import ModelRecipe, ScorerRecipe
     from bidibeam.search.settings import SearchSettings
 
     settings = SearchSettings(length_penalty=length_penalty)  # which refuses what is no exponent
+    places = take_places(flags)
+    loading = {name: flags.pop(name) for name in ("device", "dtype", "trust_remote_code")}
     flags["direction"] = flags.pop("list_direction")
     reader = take_lists(input_file, flags, known=("direction",))
     check_not_input(out_file, reader.files)
@@ -84,13 +86,16 @@ def score(
     if not lists:
         raise InputError(f"{input_file} holds no lists, so there is nothing to score.")
 
-    loaded = load_model(model, device=device, dtype=dtype, trust_remote_code=trust_remote_code)
+    places.use_threads()
+    loaded = load_model(model, **loading)
     directions = loaded.directions if direction is None else (Direction(direction),)
-    penalty = LENGTH_PENALTIES.create(length_formula, settings.length_penalty)
-    scorer = ListScorer(loaded, directions, penalty, overwrite=overwrite)
+    source = ModelRecipe(model, options=loading, threads=places.threads)
+    recipe = ScorerRecipe(source, directions, length_formula, settings.length_penalty, overwrite)
+    scorer = recipe.make(loaded)
     began = time.perf_counter()
-    scored = track(scorer.score(lists, batch_size), len(lists), "scoring")
-    write_lists(create_format("jsonl", {}), scored, out_file)
+    with places.share(lambda each: scorer.score_batches(each, batch_size), recipe, batch_size) as share:
+        scored = chain.from_iterable(map(scorer.collect, share(lists)))
+        write_lists(create_format("jsonl", {}), track(scored, len(lists), "scoring"), out_file)
     took_s = time.perf_counter() - began
     told = [
         f"{' and '.join(names)} of {number:,} {written.value} hypothes{'is' if number == 1 else 'es'}"

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from bidibeam.models.base import Model
     from bidibeam.search.settings import SearchSettings
 
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
@@ -134,7 +135,7 @@ class Ranker:
 
     def stream(self, beams: Iterable[Beams], batch_size: int) -> Iterator[Answer]:
         """Rank a stream in order, a batch at a time."""
-        for batch in _batches(beams, batch_size):
+        for batch in split_batches(beams, batch_size):
             yield from self.answers(batch)
 
 
@@ -258,7 +259,7 @@ def search_batches(
     `then` takes a batch with its hypotheses and gives one result per source. With `prefetch`, as in
     `Decoder`, results and errors come in the same order.
     """
-    batches = _batches(sources, batch_size)
+    batches = split_batches(sources, batch_size)
     if not prefetch:
         for batch in batches:
             yield from then(generator.generate(batch))
@@ -275,6 +276,7 @@ def search_batches(
             yield from then(searched)
 
 
-def _batches(items: Iterable[Beams], size: int) -> Iterator[list[Beams]]:
+def split_batches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    """The same items in batches, of which the last may be smaller."""
     rest = iter(items)
     return iter(lambda: list(islice(rest, size)), [])
