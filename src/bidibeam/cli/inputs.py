@@ -211,7 +211,8 @@ def word_vectors(path: Path | None, lists: Iterable[Beams]) -> Callable[[], Word
     def read() -> WordVectors:
         from bidibeam.similarities.word_vectors import WordVectors
 
-        words = set().union(*{one.tokens for beams in lists for one in (*beams.regular, *beams.reverse)})
+        hypotheses = (one for beams in lists for one in (*beams.regular, *beams.reverse))
+        words = {token for one in hypotheses for token in one.tokens}
         for word in sorted(words):
             if word.startswith(SUBWORD_MARKS) or (word.endswith(UNENDED_MARK) and word != UNENDED_MARK):
                 raise SettingsError(
