@@ -287,13 +287,17 @@ def note_other_length(strategies: Iterable[Strategy], file: str, written_by: Sig
         )
 
 
-def note_unknown(texts: Mapping[str, str], what: str) -> None:
-    """Say that texts, by their places, hold nothing that a model knows; `what` they are called together."""
+def note_unknown(texts: Mapping[str, str], what: str, count: int | None = None) -> None:
+    """Say that texts, by their places, hold nothing that a model knows; `what` they are called together.
+
+    The first is enough, where it is given how many there are.
+    """
     if texts:
         place, text = next(iter(texts.items()))
         told = f"{place} has no token that the model knows"
-        if len(texts) > 1:
-            told = f"{len(texts):,} {what} have no token that the model knows, the first of them {place}"
+        count = len(texts) if count is None else count
+        if count > 1:
+            told = f"{count:,} {what} have no token that the model knows, the first of them {place}"
         note(f"{told}: {show_value(text)}.")
 
 
