@@ -1,12 +1,51 @@
-"""Text from elsewhere, and values, as a terminal, a page or Markdown may show them."""
+"""Text from elsewhere, and values, as a terminal, a page or Markdown may show them; texts, packed."""
 
 from __future__ import annotations
 
 import re
-from typing import Any
+from array import array
+from collections.abc import Iterable, Sequence
+from operator import eq
+from typing import Any, overload
 
 UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """Control characters, by which text commands a terminal or turns around what stands beside it."""
+
+
+class PackedTexts(Sequence[str]):
+    """Texts in one buffer: 8 bytes each besides their letters, where a list of strings takes 57."""
+
+    def __init__(self, texts: Iterable[str] = ()) -> None:
+        self._letters, self._ends = bytearray(), array("Q", [0])
+        for text in texts:
+            self.append(text)
+
+    def append(self, text: str) -> None:
+        """Add a text."""
+        self._letters += text.encode("utf-8", "surrogatepass")
+        self._ends.append(len(self._letters))
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    @overload
+    def __getitem__(self, place: int) -> str: ...
+    @overload
+    def __getitem__(self, place: slice) -> PackedTexts: ...
+    def __getitem__(self, place: int | slice) -> str | PackedTexts:
+        places = range(len(self))[place]
+        if isinstance(places, range):
+            return PackedTexts(map(self.__getitem__, places))
+        return self._letters[self._ends[places] : self._ends[places + 1]].decode("utf-8", "surrogatepass")
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, PackedTexts):
+            return self._ends == other._ends and self._letters == other._letters
+        if not isinstance(other, list):
+            return NotImplemented
+        return len(self) == len(other) and all(map(eq, self, other))
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 def printable(text: str) -> str:

@@ -129,7 +129,8 @@ class _Summary:
     """What is worth a note at the end: unknown sources, hypotheses cut off, and the first beams."""
 
     model: Model
-    unknown: dict[str, str] = field(default_factory=dict)
+    unknown: dict[str, str] = field(default_factory=dict)  # the first
+    unknown_count: int = 0
     is_finished: Counter[bool] = field(default_factory=Counter)
     first: list[Beams] = field(default_factory=list)
 
@@ -137,7 +138,8 @@ class _Summary:
         """Passes answers on, and keeps count of them."""
         for each in answers:
             if self.model.find_unknown([each.beams.source])[0]:
-                self.unknown[f"source {each.beams.id}"] = each.beams.source
+                self.unknown = self.unknown or {f"source {each.beams.id}": each.beams.source}
+                self.unknown_count += 1
             self.is_finished.update(one.finished for one in (*each.beams.regular, *each.beams.reverse))
             if len(self.first) < LENGTH_SOURCES:
                 self.first.append(each.beams)
@@ -145,7 +147,7 @@ class _Summary:
 
     def tell(self, strategy: Strategy, settings: SearchSettings) -> None:
         """Prints the notes."""
-        note_unknown(self.unknown, "sources")
+        note_unknown(self.unknown, "sources", self.unknown_count)
         if len(self.first) >= ENOUGH:
             note_length([strategy], self.first, flag="--similarity-option max_length=N")
         if cut_off := self.is_finished[False]:

@@ -213,7 +213,8 @@ def word_vectors(path: Path | None, lists: Iterable[Beams]) -> Callable[[], Word
     def read() -> WordVectors:
         from bidibeam.similarities.word_vectors import WordVectors
 
-        words = set().union(*{one.tokens for beams in lists for one in (*beams.regular, *beams.reverse)})
+        hypotheses = (one for beams in lists for one in (*beams.regular, *beams.reverse))
+        words = {token for one in hypotheses for token in one.tokens}
         for word in sorted(words):
             if word.startswith(SUBWORD_MARKS) or (word.endswith(UNENDED_MARK) and word != UNENDED_MARK):
                 raise SettingsError(
@@ -288,13 +289,17 @@ def note_other_length(strategies: Iterable[Strategy], file: str, written_by: Sig
         )
 
 
-def note_unknown(texts: Mapping[str, str], what: str) -> None:
-    """Say that texts, by their places, hold nothing that a model knows; `what` they are called together."""
+def note_unknown(texts: Mapping[str, str], what: str, count: int | None = None) -> None:
+    """Say that texts, by their places, hold nothing that a model knows; `what` they are called together.
+
+    The first is enough, where it is given how many there are.
+    """
     if texts:
         place, text = next(iter(texts.items()))
         told = f"{place} has no token that the model knows"
-        if len(texts) > 1:
-            told = f"{len(texts):,} {what} have no token that the model knows, the first of them {place}"
+        count = len(texts) if count is None else count
+        if count > 1:
+            told = f"{count:,} {what} have no token that the model knows, the first of them {place}"
         note(f"{told}: {show_value(text)}.")
 
 

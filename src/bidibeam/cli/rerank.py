@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -12,11 +13,9 @@ from bidibeam.cli import inputs, options
 from bidibeam.cli.console import tell, track
 from bidibeam.cli.output import check_output, write_answers
 from bidibeam.decoding.decoder import Ranker
+from bidibeam.interchange.on_disk import ListsOnDisk
 from bidibeam.strategies import STRATEGIES
 from bidibeam.strategies.ranking import BATCH_SIZE, is_parallel, warm_up
-
-if TYPE_CHECKING:
-    from bidibeam.hypotheses import Beams
 
 
 @click.command()
@@ -57,19 +56,21 @@ def rerank(
     settings, workers = inputs.take_strategy(flags)
     check_output(nbest_file, reader.files, resume=resume)
     tuned, written_by = inputs.read_tuned(tuned_file), reader.written_by
-    lists: list[Beams] | None = None
-    told = ""
+    lists, told = None, ""
     if settings is None:
         recommended = None if tuned is None else tuned.recommended
         if recommended is None:
-            lists = list(track(reader, None, "reading", lines=reader.first_file))
+            lists = ListsOnDisk(track(reader, None, "reading", lines=reader.first_file))
         name = recommended or default_for_lists(lists or ())
         why = "recommended by tuned.json" if recommended else "the default for such lists"
         told, settings = f"Strategy: {name} ({why})", StrategySettings.named(name)
     settings, used = (settings, None) if tuned is None else tuned.apply(settings)
     settings.check_tuned()
     checked = reader.check(settings.requirements, settings.name, lists)
-    lists = list(checked if lists is not None else track(checked, None, "reading", lines=reader.first_file))
+    if lists is None:
+        lists = ListsOnDisk(track(checked, None, "reading", lines=reader.first_file))
+    else:
+        deque(checked, maxlen=0)
     if told:
         tell(told)
     if tuned is not None and (used is not None or told):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain
+from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, Any, Literal
 
 from bidibeam.data import words
@@ -25,7 +25,7 @@ from bidibeam.interchange.text_lines import Lines, describe, open_lines
 from bidibeam.strategies.ranking import check_requirements
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 
     from bidibeam.protocols import Requirements
     from bidibeam.scores import Signature
@@ -88,7 +88,7 @@ class ListReader:
                 lists, *reverse, names=(names[0], names[1]), compare_sources=self.sources_file is None
             )
         if self.sources_file is not None:
-            sources = [beams.source for beams in read_sources(self.sources_file)]
+            sources = (beams.source for beams in read_sources(self.sources_file))
             lists = fill_in(lists, sources, "source", names=(names[0], self.sources_file))
         if self.references_file is not None:
             references = read_references(self.references_file)
@@ -186,20 +186,21 @@ def _missing_source(beams: Beams, names: tuple[str, str]) -> InputError:
 
 def fill_in(
     lists: Iterable[Beams],
-    texts: Sequence[str] | Sequence[tuple[str, ...]],
+    texts: Iterable[str] | Iterable[tuple[str, ...]],
     what: Literal["source", "reference"],
     *,
     names: tuple[str, str],
 ) -> Iterator[Beams]:
     """Lists with their sources, or references, one for each, in order; `names` are the two files'."""
-    count = 0
-    for count, beams in enumerate(lists, start=1):
-        if count <= len(texts):
-            text: Any = texts[count - 1]
+    count = counted = 0
+    pairs: Iterable[tuple[Beams | None, Any]] = zip_longest(lists, texts)
+    for beams, text in pairs:
+        count, counted = count + (beams is not None), counted + (text is not None)
+        if beams is not None and text is not None:
             yield replace(beams, source=text) if what == "source" else replace(beams, references=text)
-    if count != len(texts):
+    if count != counted:
         raise InputError(
-            f"{names[1]} has {len(texts)} {what}{'' if len(texts) == 1 else 's'}, but {names[0]} has lists "
+            f"{names[1]} has {counted} {what}{'' if counted == 1 else 's'}, but {names[0]} has lists "
             f"for {count}. There must be one for each of them, in the same order."
         )
 

@@ -10,6 +10,7 @@ from bidibeam.errors import InputError
 from bidibeam.files import create_text, replacing
 from bidibeam.hypotheses import Beams, Direction, Hypothesis, NBest
 from bidibeam.interchange.formats import LONGEST, Format, check_source, make_hypothesis, not_finite
+from bidibeam.interchange.on_disk import IdsOnDisk
 from bidibeam.interchange.text_lines import (
     JsonObject,
     LineSource,
@@ -105,7 +106,7 @@ class Jsonl(Format):
     def read(self, source: LineSource, *, allow_empty: bool = False) -> Iterator[Beams]:
         """Read a file one source at a time; blank lines are skipped."""
         lines = open_lines(source)
-        line_of_id: dict[str, int] = {}
+        ids = IdsOnDisk()
         first_place: dict[bool, str] = {}
         for entry in lines.objects():
             beams = parse_beams(entry)
@@ -114,7 +115,7 @@ class Jsonl(Format):
                 beams = replace(beams, regular=order, reverse=NBest())
             else:
                 _check_tokens_alike(entry, lines.name, first_place)
-            check_source(beams, entry.place, line_of_id=line_of_id, allow_empty=allow_empty)
+            check_source(beams, entry.place, ids=ids, allow_empty=allow_empty)
             yield beams
 
     def write(self, beams: Iterable[Beams], stream: IO[str]) -> None:

@@ -12,6 +12,7 @@ from bidibeam.errors import InputError
 from bidibeam.hypotheses import Beams, Direction, NBest
 from bidibeam.interchange.formats import create_format, make_hypothesis, recognise_format
 from bidibeam.interchange.nbest import Jsonl, parse_beams
+from bidibeam.interchange.on_disk import IdsOnDisk
 from bidibeam.interchange.text_lines import (
     JsonObject,
     Lines,
@@ -56,32 +57,30 @@ def read_sources(source: LineSource, *, skip_blank: bool = True) -> Iterator[Bea
 
 def with_distinct_ids(sources: Iterable[Beams]) -> Iterator[Beams]:
     """The same sources, as long as no two have the same id: an n-best file could not tell them apart."""
-    seen: set[str] = set()
+    ids = IdsOnDisk()
     for beams in sources:
-        if beams.id in seen:
+        if ids.find_earlier(beams.id, beams.line) is not None:
             raise InputError(
                 f"The id {beams.id!r} is that of two sources, and an n-best file must tell them apart. Give "
                 "each its own, or none: then its line number is its id."
             )
-        seen.add(beams.id)
         yield beams
 
 
-def read_references(source: LineSource) -> list[tuple[str, ...]]:
-    """What people answered: a line of text each, or the "reference" (or "response") of an object a line.
+def read_references(source: LineSource) -> Iterator[tuple[str, ...]]:
+    """What people answered, source by source: a line of text each, or "reference" or "response" of an object.
 
     Of a file whose name ends in .tsv (or .tsv.gz, .tsv.xz) it is the second column, as where sources are
     read. A line that has none is refused, and so is a line of text with a tab.
     """
     lines = open_lines(source)
     is_table = has_ending(lines.name, ".tsv")
-    references: list[tuple[str, ...]] = []
     if not is_table and _holds_objects(lines, "references", "reference", "response"):
         for entry in lines.objects():
-            references.append(_get_references(entry))
-            if not references[-1]:
+            if not (references := _get_references(entry)):
                 raise InputError(f'{entry.place}: there is no "reference".')
-        return references
+            yield references
+        return
     for number, line in lines:
         place, columns = lines.place(number), line.split("\t")
         if is_table and len(columns) == 1:
@@ -95,8 +94,7 @@ def read_references(source: LineSource) -> list[tuple[str, ...]]:
                 "the second column is read; otherwise give the references alone: cut -f2 takes them out of a "
                 "table."
             )
-        references.append((columns[1] if is_table else line,))
-    return references
+        yield (columns[1] if is_table else line,)
 
 
 def _holds_objects(lines: Lines, *keys: str) -> bool:
@@ -245,7 +243,7 @@ def with_references(files: Sequence[Replies], references_file: str | None = None
     if references_file is None:
         references = _own_references(first.file, lists)
     else:
-        references = read_references(references_file)
+        references = list(read_references(references_file))
         if not references:
             raise InputError(f"{references_file} is empty; it must hold one reference for each reply.")
         _check_counts(first, references_file, len(references), ("reference", "references"))

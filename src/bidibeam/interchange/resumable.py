@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections import deque
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
@@ -24,6 +25,7 @@ from bidibeam.files import PACKED, create_text, is_stream, lock, replacing, reso
 from bidibeam.hypotheses import Direction
 from bidibeam.interchange.nbest import WRITTEN, parse_beams, to_json
 from bidibeam.interchange.text_lines import JsonObject, Lines, describe
+from bidibeam.text import PackedTexts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -87,7 +89,7 @@ def open_output(
             replies, begun = _read_done(done, rest, str(signature), batch_size)
             if begun and (following := next(rest, None)) is not None:  # a last batch may be smaller
                 growing.drop(len(begun))
-                del replies[-len(begun) :]
+                replies = replies[: -len(begun)]
                 rest = chain(begun, [following], rest)
             yield Output(replies, rest, lambda beams, ranking: growing.append(as_line(beams, ranking)))
 
@@ -109,9 +111,13 @@ class _Growing:
     def drop(self, count: int) -> None:
         """Drop the last lines, so many of those that are not empty."""
         self.stream.seek(0)
-        lines = list(self.stream)
-        kept = [number for number, line in enumerate(lines) if line.strip()][-count]
-        self.stream.truncate(sum(map(len, lines[:kept])))
+        starts: deque[int] = deque(maxlen=count)
+        at = 0
+        for line in self.stream:
+            if line.strip():
+                starts.append(at)
+            at += len(line)
+        self.stream.truncate(starts[0])
 
 
 def partial_of(path: Path) -> Path:
@@ -177,12 +183,12 @@ def _open_alone(path: Path) -> Iterator[IO[bytes]]:
 
 def _read_done(
     done: Lines, sources: Iterator[Beams], signature: str, batch_size: int | None
-) -> tuple[list[str], list[Beams]]:
+) -> tuple[PackedTexts, list[Beams]]:
     """The replies on the lines that are done, each of which must answer its source with this signature.
 
     Besides, the sources among them that are less than a batch, at the end.
     """
-    replies: list[str] = []
+    replies = PackedTexts()
     begun: list[Beams] = []
     for number, line in done:
         if not line.strip():

@@ -311,13 +311,12 @@ def default_for_lists(lists: Iterable[Beams], names: Sequence[str] = FOR_LISTS) 
     """Returns who answers if nobody says: the first of the names that has all it needs, or else bidia.
 
     By default that is bidis where both directions scored every hypothesis. Lists of one beam, or of texts
-    alone, can be explained by one of `FOR_ANY_LISTS`.
+    alone, can be explained by one of `FOR_ANY_LISTS`. Lists are gone through again for every name.
     """
-    known = [*lists]
     for name in names:
         with suppress(InputError):
             needed = requirements_of(name)
-            for beams in known:
+            for beams in lists:
                 check_requirements(beams, needed, name)
             return name
     return "bidia"

@@ -135,7 +135,7 @@ def test_the_position_is_counted_in_bytes_of_the_file(tmp_path: Path, name: str)
     "read",
     [
         lambda path: list(read_sources(path)),
-        read_references,
+        lambda path: list(read_references(path)),
         lambda path: read_replies(str(path)),
         lambda path: list(ListReader(str(path))),
         lambda path: list(ListReader(str(path), reverse_file=str(path))),
@@ -329,7 +329,7 @@ def test_references_are_lines_of_text_fields_of_objects_or_second_columns(
 ) -> None:
     path = written(tmp_path / name, *lines)
 
-    assert read_references(path) == [(each,) for each in references]
+    assert [*read_references(path)] == [(each,) for each in references]
     if ".tsv" in name:
         assert [beams.reference or "" for beams in read_sources(path)] == references
 
@@ -346,7 +346,7 @@ def test_a_line_without_one_clear_reference_is_named(
     tmp_path: Path, name: str, lines: list[object], message: str
 ) -> None:
     with pytest.raises(InputError, match=message):
-        read_references(written(tmp_path / name, *lines))
+        list(read_references(written(tmp_path / name, *lines)))
 
 
 def test_a_source_may_have_several_references(tmp_path: Path) -> None:
@@ -357,7 +357,7 @@ def test_a_source_may_have_several_references(tmp_path: Path) -> None:
         {"references": ["d"], "reference": "e"},
     )
 
-    assert read_references(path) == [("a", "b"), ("c",), ("d",)]
+    assert [*read_references(path)] == [("a", "b"), ("c",), ("d",)]
 
 
 def test_references_that_are_no_strings_or_none_are_refused(tmp_path: Path) -> None:
@@ -365,7 +365,7 @@ def test_references_that_are_no_strings_or_none_are_refused(tmp_path: Path) -> N
         path = written(tmp_path / "r.jsonl", {"references": wrong})
         message = f'r\\.jsonl, line 1: "references" must be at least one string, received {received}'
         with pytest.raises(InputError, match=message):
-            read_references(path)
+            list(read_references(path))
 
 
 def test_lists_that_bring_other_references_are_not_compared(tmp_path: Path) -> None:

@@ -18,6 +18,8 @@ from bidibeam.registry import Registry
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from bidibeam.interchange.on_disk import IdsOnDisk
+
 LONGEST = 1_000_000
 """The most tokens that a hypothesis can have."""
 OF_SOURCES = ("id", "source", "reference", "other references")
@@ -162,18 +164,17 @@ def make_hypothesis(
     return Hypothesis(text, tokens, log_prob, length, score, finished, other_log_prob)
 
 
-def check_source(beams: Beams, place: str, *, line_of_id: dict[str, int], allow_empty: bool) -> None:
-    """Refuse a source whose id an earlier line has, or that has no hypotheses."""
-    quoted = json.dumps(beams.id, ensure_ascii=False)
-    earlier = line_of_id.setdefault(beams.id, beams.line)
-    if earlier != beams.line:
+def check_source(beams: Beams, place: str, *, ids: IdsOnDisk | None, allow_empty: bool) -> None:
+    """Refuse a source whose id an earlier line has, unless that was checked, or that has no hypotheses."""
+    earlier = None if ids is None else ids.find_earlier(beams.id, beams.line)
+    if earlier is not None:
         raise InputError(
-            f"{place}: the id {quoted} stands on line {earlier} already. "
+            f"{place}: the id {json.dumps(beams.id, ensure_ascii=False)} stands on line {earlier} already. "
             "Give every source an id of its own, or leave all ids out."
         )
     if not (allow_empty or beams.regular or beams.reverse):
         raise InputError(
-            f"{place}: the source with the id {quoted} has no hypotheses. "
+            f"{place}: the source with the id {json.dumps(beams.id, ensure_ascii=False)} has no hypotheses. "
             "Give it at least one, or leave the line out."
         )
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections import defaultdict
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import IO, TYPE_CHECKING, ClassVar
@@ -25,6 +24,7 @@ from bidibeam.interchange.formats import (
     parse_finite,
     spell_number,
 )
+from bidibeam.interchange.on_disk import IdsOnDisk, ListsOnDisk
 from bidibeam.interchange.text_lines import LineSource, describe, open_lines
 
 if TYPE_CHECKING:
@@ -50,48 +50,42 @@ class Fairseq(OneDirection):
     def read(self, source: LineSource, *, allow_empty: bool = False) -> Iterator[Beams]:
         """Read a file, then give its sources by rising id: fairseq sorts them by length."""
         lines = open_lines(source)
-        samples: dict[int, Beams] = {}
-        lists: defaultdict[int, list[Hypothesis]] = defaultdict(list)
-        last, other = None, ""
+        samples, ids = ListsOnDisk(), IdsOnDisk()
+        beams, hypotheses, other = None, list[Hypothesis](), ""
         for number, line in lines:
             match = LINE.fullmatch(line)
             if match is None:
                 other = other or line.strip()
                 continue
-            kind, id_, text, place = match[1], int(match[2]), match[3] or "", lines.place(number)
-            if id_ != last and id_ in samples:
-                raise InputError(
-                    f"{place}: the id {id_} comes back, after its lines began on line {samples[id_].line} "
-                    "and ended. Read the output of one run at a time."
-                )
-            last = id_
-            beams, hypotheses = samples.setdefault(id_, Beams(str(id_), "", line=number)), lists[id_]
+            kind, id_, text, place = match[1], str(int(match[2])), match[3] or "", lines.place(number)
+            if beams is None or id_ != beams.id:
+                if beams is not None:
+                    samples.add(self._complete(beams, hypotheses), int(beams.id))
+                if (earlier := ids.find_earlier(id_, number)) is not None:
+                    raise InputError(
+                        f"{place}: the id {id_} comes back, after its lines began on line {earlier} and "
+                        "ended. Read the output of one run at a time."
+                    )
+                beams, hypotheses = Beams(id_, "", line=number), []
             if kind == "S":
-                samples[id_] = replace(beams, source=text)
+                beams = replace(beams, source=text)
             elif kind == "T":
-                samples[id_] = replace(beams, references=(text,))
-            elif kind == "H":
-                score, _, written = text.partition("\t")
-                tokens = tuple(token for token in written.split(" ") if token)
-                hypotheses.append(
-                    make_hypothesis(written, tokens=tokens, score=_parse_number(score, place) * LOG_2)
-                )
-            elif not hypotheses:
-                raise InputError(f"{place}: this {kind}- line stands before any H- line of its id.")
-            elif kind == "D":
-                hypotheses[-1] = hypotheses[-1]._replace(text=text.partition("\t")[2])
-            elif log_probs := [_parse_number(each, place) for each in text.split()]:
-                log_prob = math.fsum(log_probs) * LOG_2
-                hypotheses[-1] = hypotheses[-1]._replace(log_prob=log_prob, length=len(log_probs))
-        if other and not samples:
+                beams = replace(beams, references=(text,))
+            else:
+                _read_hypothesis(kind, text, hypotheses, place)
+        if beams is not None:
+            samples.add(self._complete(beams, hypotheses), int(beams.id))
+        elif other:
             raise InputError(
                 f"{lines.name} has no line of fairseq's (H-0, D-0, ...) but such as {describe(other)}: name "
                 "another `from_format`, or leave it out."
             )
-        for id_, beams in sorted(samples.items()):
-            beams = beams.with_hypotheses(self.direction, NBest(tuple(lists[id_])))
-            check_source(beams, lines.place(beams.line), line_of_id={}, allow_empty=allow_empty)
-            yield beams
+        for each in samples:
+            check_source(each, lines.place(each.line), ids=None, allow_empty=allow_empty)
+            yield each
+
+    def _complete(self, beams: Beams, hypotheses: Iterable[Hypothesis]) -> Beams:
+        return beams.with_hypotheses(self.direction, NBest(tuple(hypotheses)))
 
     def write(self, beams: Iterable[Beams], stream: IO[str]) -> None:
         """Write one list of each source, numbered by its place.
@@ -122,6 +116,21 @@ class Fairseq(OneDirection):
                     steps = max(hypothesis.length, 1)
                     share = _spell_in_base_2(hypothesis.log_prob / steps, each)
                     stream.write(f"P-{place}\t{' '.join([share] * steps)}\n")
+
+
+def _read_hypothesis(kind: str, text: str, hypotheses: list[Hypothesis], place: str) -> None:
+    """Read an H- line, which begins a hypothesis, or a D- or P- line, which says more of the last one."""
+    if kind == "H":
+        score, _, written = text.partition("\t")
+        tokens = tuple(token for token in written.split(" ") if token)
+        hypotheses.append(make_hypothesis(written, tokens=tokens, score=_parse_number(score, place) * LOG_2))
+    elif not hypotheses:
+        raise InputError(f"{place}: this {kind}- line stands before any H- line of its id.")
+    elif kind == "D":
+        hypotheses[-1] = hypotheses[-1]._replace(text=text.partition("\t")[2])
+    elif log_probs := [_parse_number(each, place) for each in text.split()]:
+        log_prob = math.fsum(log_probs) * LOG_2
+        hypotheses[-1] = hypotheses[-1]._replace(log_prob=log_prob, length=len(log_probs))
 
 
 def _parse_number(text: str, place: str) -> float:

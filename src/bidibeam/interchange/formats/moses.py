@@ -17,6 +17,7 @@ from bidibeam.interchange.formats import (
     parse_finite,
     spell_number,
 )
+from bidibeam.interchange.on_disk import IdsOnDisk
 from bidibeam.interchange.text_lines import LineSource, describe, open_lines
 
 if TYPE_CHECKING:
@@ -56,12 +57,11 @@ class Moses(OneDirection):
     def read(self, source: LineSource, *, allow_empty: bool = False) -> Iterator[Beams]:  # noqa: ARG002
         """Read a file one source at a time: the lines that follow each other with the same id."""
         lines = open_lines(source)
-        line_of_id: dict[str, int] = {}
+        ids = IdsOnDisk()
         parsed = ((number, *self._parse(line, lines.place(number))) for number, line in lines if line.strip())
         for id_, group in groupby(parsed, key=itemgetter(1)):
             numbers, _, hypotheses = zip(*group, strict=True)
-            earlier = line_of_id.setdefault(id_, numbers[0])
-            if earlier != numbers[0]:
+            if (earlier := ids.find_earlier(id_, numbers[0])) is not None:
                 raise InputError(
                     f"{lines.place(numbers[0])}: the id {id_} comes back, after its list began on line "
                     f"{earlier} and ended. Keep the lines of each id together; a file holds each list once."

@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING, ClassVar
 from bidibeam.errors import InputError
 from bidibeam.hypotheses import Beams, Direction, Hypothesis
 from bidibeam.interchange.formats import OneDirection, check_source, make_hypothesis
+from bidibeam.interchange.on_disk import IdsOnDisk
 from bidibeam.interchange.text_lines import JsonObject, LineSource, guess_object, open_lines, to_line
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class OpenAI(OneDirection):
 
     def read(self, source: LineSource, *, allow_empty: bool = False) -> Iterator[Beams]:
         """Read a file one source at a time, choices by their index; the id is that of the request."""
-        line_of_id: dict[str, int] = {}
+        ids = IdsOnDisk()
         for entry in open_lines(source).objects():
             indexed: list[tuple[int, Hypothesis]] = []
             choices: list[object] = _unwrap(entry).require("choices", list)
@@ -49,7 +50,7 @@ class OpenAI(OneDirection):
             indexed.sort(key=itemgetter(0))
             id_ = entry.get_id("id" if entry.fields.get("custom_id") is None else "custom_id")
             beams = self.make_beams(id_, (each for _, each in indexed), line=entry.number)
-            check_source(beams, entry.place, line_of_id=line_of_id, allow_empty=allow_empty)
+            check_source(beams, entry.place, ids=ids, allow_empty=allow_empty)
             yield beams
 
     def write(self, beams: Iterable[Beams], stream: IO[str]) -> None:
