@@ -140,7 +140,7 @@ class Worker(Generic[Batch, Result]):
 
 
 def _serve(connection: Connection, recipe: Recipe[Any, Any]) -> None:
-    """Answer batches until the process that sends them is gone; an error of the recipe is the first answer."""
+    """Answer batches until the process that sends them is gone; an error of the recipe is an answer, too."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all: the first process ends the others
     logging.getLogger("bidibeam").setLevel(logging.ERROR)  # it has said what there is to say, too
     work: Callable[[Any], Any] | None = None

@@ -13,7 +13,7 @@ from bidibeam.models.loading import load
 from bidibeam.search.length import LENGTH_PENALTIES
 
 if TYPE_CHECKING:
-    from bidibeam.decoding.decoder import Answer, Decoder, Ranker
+    from bidibeam.decoding.decoder import Answer, Decoder
     from bidibeam.hypotheses import Beams, Direction
     from bidibeam.models.base import Model
     from bidibeam.strategies.settings import StrategySettings
@@ -91,18 +91,3 @@ class ScorerRecipe:
         """What scores a batch of lists."""
         scorer = self.make(self.model.build())
         return lambda batch: [scorer.score_batch(batch)]
-
-
-@dataclass(frozen=True)
-class RankerRecipe:
-    """A ranker, which other processes are given as it is."""
-
-    ranker: Ranker
-
-    def on(self, device: str | None) -> RankerRecipe:  # noqa: ARG002
-        """The same: it computes on no device."""
-        return self
-
-    def build_work(self) -> Callable[[Sequence[Beams]], list[Answer]]:
-        """What ranks a batch of lists."""
-        return self.ranker.answers

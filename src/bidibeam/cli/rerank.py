@@ -12,6 +12,7 @@ from bidibeam._version import __version__
 from bidibeam.cli import inputs, options
 from bidibeam.cli.console import tell, track
 from bidibeam.cli.output import check_output, write_answers
+from bidibeam.cli.sharing import take_places
 from bidibeam.decoding.decoder import Ranker
 from bidibeam.interchange.on_disk import ListsOnDisk
 from bidibeam.strategies import STRATEGIES
@@ -27,6 +28,7 @@ from bidibeam.strategies.ranking import BATCH_SIZE, is_parallel, warm_up
 @options.lists
 @options.directions
 @options.output
+@options.processes
 def rerank(
     input_file: str,
     max_length: int | None,
@@ -52,8 +54,9 @@ def rerank(
     """  # noqa: D301
     from bidibeam.strategies.settings import StrategySettings, default_for_lists  # brings NumPy
 
+    places = take_places(flags)
     reader = inputs.take_lists(input_file, flags)
-    settings, workers = inputs.take_strategy(flags)
+    settings, workers = inputs.take_strategy(flags, places.processes)
     check_output(nbest_file, reader.files, resume=resume)
     tuned, written_by = inputs.read_tuned(tuned_file), reader.written_by
     lists, told = None, ""
@@ -83,12 +86,13 @@ def rerank(
     warm_up(strategy)
     ranker = Ranker(strategy, workers, replies_only=nbest_file is None)
     batch_size = BATCH_SIZE if is_parallel(strategy) else 1  # alone, each is written as soon as it is there
-    write_answers(
-        lists,
-        lambda stream: ranker.stream(stream, batch_size),
-        signature=strategy.signature.extended(**origin, bidibeam=__version__),
-        nbest_file=nbest_file,
-        resume=resume,
-        total=len(lists),
-        description="reranking",
-    )
+    with places.share(lambda each: ranker.stream(each, batch_size), ranker, batch_size) as answers:
+        write_answers(
+            lists,
+            answers,
+            signature=strategy.signature.extended(**origin, bidibeam=__version__),
+            nbest_file=nbest_file,
+            resume=resume,
+            total=len(lists),
+            description="reranking",
+        )

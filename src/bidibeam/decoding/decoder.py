@@ -133,6 +133,14 @@ class Ranker:
         rankings = rank_all(self.strategy, batch, workers=self.workers, replies_only=self.replies_only)
         return list(map(Answer, batch, rankings))
 
+    def on(self, device: str | None) -> Ranker:  # noqa: ARG002
+        """The same: it computes on no device. So other processes are given it as it is."""
+        return self
+
+    def build_work(self) -> Callable[[Sequence[Beams]], list[Answer]]:
+        """What ranks a batch."""
+        return self.answers
+
     def stream(self, beams: Iterable[Beams], batch_size: int) -> Iterator[Answer]:
         """Rank a stream in order, a batch at a time."""
         for batch in split_batches(beams, batch_size):
