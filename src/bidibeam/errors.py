@@ -64,6 +64,10 @@ class WorkerError(BidibeamError):
     """A process that shared the work, and ended before it was done."""
 
 
+class RayMissingError(BidibeamError, ImportError):
+    """The extra that brings Ray is not installed."""
+
+
 class TransformersMissingError(BidibeamError, ImportError):
     """The extra that brings transformers is not installed."""
 

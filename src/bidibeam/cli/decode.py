@@ -19,8 +19,10 @@ from bidibeam.cli.inputs import (
     note_length,
     note_unknown,
     take_model,
+    take_search,
     take_strategy,
 )
+from bidibeam.cli.on_ray import check_unused, locate_model, run_on_ray, take_executor
 from bidibeam.cli.output import check_output, write_answers
 from bidibeam.cli.sharing import take_places
 from bidibeam.decoding.decoder import Answer
@@ -50,6 +52,7 @@ ENOUGH = 10
 @options.batch_size
 @options.processes
 @options.devices
+@options.executor
 @options.option("--line-buffered", "Answer each line before the next one is read.", bool)
 def decode(
     model: str | None,
@@ -79,6 +82,11 @@ def decode(
     from bidibeam.api import load_decoder
     from bidibeam.api.recipes import DecoderRecipe, ModelRecipe
 
+    if (wanted := take_executor(flags)) is not None:
+        left_out = {"--n-best": nbest_file, "--line-buffered": line_buffered, "--device": flags["device"]}
+        check_unused({**left_out, "--devices": flags.pop("devices")})
+        _decode_on_ray(model, input_file, wanted, flags, batch_size)
+        return
     places = take_places(flags)
     if line_buffered and places.processes > 1:
         raise SettingsError("--line-buffered answers each line before the next: leave out --processes.")
@@ -122,6 +130,28 @@ def decode(
     summary.tell(used, settings)
     if nbest_file is not None and len(loaded.directions) > len(used.requirements.directions):
         note(f"{nbest_file} has one beam alone, as the strategy needs it: --strategy bidia writes both.")
+
+
+def _decode_on_ray(
+    model: str | None,
+    input_file: str | None,
+    wanted: dict[str, Any],
+    flags: dict[str, Any],
+    batch_size: int | None,
+) -> None:
+    """The same on shards, by many machines; a name that stands alone is the input's."""
+    from bidibeam.api.recipes import DecoderRecipe, ModelRecipe
+    from bidibeam.distributed.tasks import DecodeTask
+
+    processes = flags.pop("processes")
+    strategy, workers = take_strategy(flags)
+    model, source = (None, model) if input_file is None else (model, input_file)
+    named = take_model(model, flags)
+    name, reverse = (locate_model(named.pop(each)) for each in ("name", "reverse"))
+    chosen: Any = {"batch_size": batch_size, "workers": workers, "replies_only": wanted["replies_only"]}
+    chosen["score_other"] = not wanted["replies_only"]
+    recipe = DecoderRecipe(ModelRecipe(name, reverse, named), strategy, take_search(flags), chosen)
+    run_on_ray("decode", source, DecodeTask(recipe), wanted, processes)
 
 
 @dataclass

@@ -78,14 +78,20 @@ def load_for_search(
     """
     from bidibeam.api.decoders import default_search
     from bidibeam.api.tuned import TunedSettings
-    from bidibeam.search.settings import SearchSettings
 
-    flags["bad_words"] = flags["bad_words"] or None
-    given = {name: value for name, value in flags.items() if value is not None}
-    SearchSettings(**{"max_length": MANY_STEPS, **given})
+    given = take_search(flags)
     loaded = load_model(**model)
     tuned = TunedSettings.known_for(loaded)
-    return loaded, default_search(loaded, tuned, **flags), tuned
+    return loaded, default_search(loaded, tuned, **given), tuned
+
+
+def take_search(flags: Mapping[str, Any]) -> dict[str, Any]:
+    """What flags say of the search, which is all that is left of them; values out of range are refused."""
+    from bidibeam.search.settings import SearchSettings
+
+    given = {name: value for name, value in flags.items() if value not in (None, ())}
+    SearchSettings(**{"max_length": MANY_STEPS, **given})
+    return given
 
 
 def take_strategy(flags: dict[str, Any], processes: int = 1) -> tuple[StrategySettings | None, int]:

@@ -342,6 +342,33 @@ output = together(
     option("--resume", "Go on with the --n-best file of a killed call; stdout gets every reply again.", bool),
 )
 """The options of what is written."""
+executor = together(
+    option(
+        "--executor",
+        "ray: many machines, by Ray Data. The input is then a folder of shards (.jsonl, .txt, .tsv or "
+        ".parquet), or one of them, here or at s3:// and the like; the answers are shards in --out.  "
+        "[default: local]",
+        ["local", "ray"],
+    ),
+    option("--out out_folder", "ray: the folder of answers; the same call goes on with it.", "FOLDER"),
+    option("--to", "ray: how answers are written.  [default: jsonl]", ["jsonl", "parquet"]),
+    option("--replies-only", "ray: write replies, not the lists that they were chosen from.", bool),
+    option(
+        "--max-rejected",
+        "ray: how many rows may be impossible to read, in all; they go to OUT/rejected.  [default: 0]",
+        click.IntRange(0, LARGEST),
+    ),
+    option(
+        "--ray-address",
+        "ray: a running cluster, HOST:PORT or auto.  [default: RAY_ADDRESS; else one is started here]",
+    ),
+    option(
+        "--gpus",
+        "ray: GPUs of each of --processes.  [default: 1 where there are any]",
+        click.FloatRange(0, LARGEST),
+    ),
+)
+"""The options of work on many machines."""
 out = option("-o --out out_file", "Where to; - is stdout.", "FILE", "-")
 
 LIST_DIRECTION = "Whose hypotheses a file holds that has one list per source.  [default: regular]"

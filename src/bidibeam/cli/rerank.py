@@ -11,12 +11,25 @@ import click
 from bidibeam._version import __version__
 from bidibeam.cli import inputs, options
 from bidibeam.cli.console import tell, track
+from bidibeam.cli.on_ray import check_unused, find_default, run_on_ray, take_executor
 from bidibeam.cli.output import check_output, write_answers
 from bidibeam.cli.sharing import take_places
 from bidibeam.decoding.decoder import Ranker
 from bidibeam.interchange.on_disk import ListsOnDisk
 from bidibeam.strategies import STRATEGIES
 from bidibeam.strategies.ranking import BATCH_SIZE, is_parallel, warm_up
+
+OF_LISTS = {
+    "from_format": "--from",
+    "reverse_file": "--reverse",
+    "per_source": "--per-source",
+    "log_prob": "--log-prob",
+    "sources_file": "--sources",
+    "references_file": "--references",
+    "direction": "--direction",
+    "words": "--words",
+}
+"""What is said of lists in files of other tools, which a job on Ray does not read."""
 
 
 @click.command()
@@ -29,6 +42,7 @@ from bidibeam.strategies.ranking import BATCH_SIZE, is_parallel, warm_up
 @options.directions
 @options.output
 @options.processes
+@options.executor
 def rerank(
     input_file: str,
     max_length: int | None,
@@ -54,6 +68,10 @@ def rerank(
     """  # noqa: D301
     from bidibeam.strategies.settings import StrategySettings, default_for_lists  # brings NumPy
 
+    if (wanted := take_executor(flags)) is not None:
+        check_unused({"--n-best": nbest_file, "--resume": resume})
+        _rerank_on_ray(input_file, wanted, flags, max_length, tuned_file)
+        return
     places = take_places(flags)
     reader = inputs.take_lists(input_file, flags)
     settings, workers = inputs.take_strategy(flags, places.processes)
@@ -96,3 +114,30 @@ def rerank(
             total=len(lists),
             description="reranking",
         )
+
+
+def _rerank_on_ray(
+    source: str,
+    wanted: dict[str, Any],
+    flags: dict[str, Any],
+    max_length: int | None,
+    tuned_file: Path | None,
+) -> None:
+    """The same on shards, by many machines; who answers where nobody says is decided by the first lists."""
+    from bidibeam.distributed.tasks import RankTask
+    from bidibeam.strategies.settings import StrategySettings
+
+    processes = flags.pop("processes")
+    settings, workers = inputs.take_strategy(flags)
+    check_unused({OF_LISTS[name]: flags[name] for name in OF_LISTS})
+    tuned = inputs.read_tuned(tuned_file)
+    if settings is None:
+        name = (tuned.recommended if tuned is not None else None) or find_default(source)
+        settings = StrategySettings.named(name)
+        tell(f"Strategy: {name} ({'recommended by tuned.json' if tuned else 'the default for such lists'})")
+    settings, used = (settings, None) if tuned is None else tuned.apply(settings)
+    settings.check_tuned()
+    origin = {} if used is None else {"tuned": used.name}
+    length = max_length or (tuned.penalty_length if tuned is not None else None)
+    task = RankTask(settings, length, origin, wanted["replies_only"], workers)
+    run_on_ray("rerank", source, task, wanted, processes)

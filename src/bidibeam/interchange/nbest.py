@@ -39,11 +39,25 @@ def to_json(
     *,
     batch_size: int | None = None,
 ) -> str:
-    """One line of an n-best file, without its end: what was found, and a strategy's ranking of it, if any.
+    """One line of an n-best file, without its end: what `to_object` gives."""
+    try:
+        return to_line(to_object(beams, ranking, signature, batch_size=batch_size))
+    except ValueError as error:
+        raise not_finite(beams) from error
+
+
+def to_object(
+    beams: Beams,
+    ranking: Ranking | None = None,
+    signature: Signature | None = None,
+    *,
+    batch_size: int | None = None,
+) -> dict[str, Any]:
+    """What an n-best file says of a source: what was found, and a strategy's ranking of it, if any.
 
     With the ranking stands the batch size of the search, where it is given.
     """
-    value: dict[str, object] = {"id": beams.id, "source": beams.source}
+    value: dict[str, Any] = {"id": beams.id, "source": beams.source}
     several = len(beams.references) > 1
     value["references" if several else "reference"] = beams.references if several else beams.reference
     for direction in Direction:
@@ -66,10 +80,7 @@ def to_json(
             **({} if batch_size is None else {"batch_size": batch_size}),
             "replies": replies,
         }
-    try:
-        return to_line(value)
-    except ValueError as error:
-        raise not_finite(beams) from error
+    return value
 
 
 def write(beams: Iterable[Beams], path: Path) -> None:
@@ -114,7 +125,7 @@ class Jsonl(Format):
                 order = NBest(tuple(_read_ranking(entry, beams)))
                 beams = replace(beams, regular=order, reverse=NBest())
             else:
-                _check_tokens_alike(entry, lines.name, first_place)
+                check_tokens_alike(entry, lines.name, first_place)
             check_source(beams, entry.place, ids=ids, allow_empty=allow_empty)
             yield beams
 
@@ -168,7 +179,7 @@ def _parse_hypothesis(value: object, place: str) -> Hypothesis:
     )
 
 
-def _check_tokens_alike(entry: JsonObject, name: str, first_place: dict[bool, str]) -> None:
+def check_tokens_alike(entry: JsonObject, name: str, first_place: dict[bool, str]) -> None:
     """Refuse tokens here and none there: similarities would compare subwords with words.
 
     `first_place` keeps where the file first had a hypothesis with tokens, and where one without.

@@ -47,12 +47,17 @@ def read_sources(source: LineSource, *, skip_blank: bool = True) -> Iterator[Bea
         is_json = isinstance(guess_object(lines.peek(skip_blank=skip_blank)).get("source"), str)
     if is_json:
         for entry in lines.objects():
-            yield Beams(entry.get_id(), entry.require("source", str), _get_references(entry))
+            yield parse_source(entry)
         return
     is_table = has_ending(lines.name, ".tsv")
     for number, line in lines:
         text, *columns = line.split("\t") if is_table else [line]
         yield Beams(str(number), text, references=(columns[0],) if columns and columns[0] else ())
+
+
+def parse_source(entry: JsonObject) -> Beams:
+    """The source that an object holds; the number of its line is its id if it has no other."""
+    return Beams(entry.get_id(), entry.require("source", str), _get_references(entry))
 
 
 def with_distinct_ids(sources: Iterable[Beams]) -> Iterator[Beams]:
