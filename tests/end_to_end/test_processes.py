@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 import torch
+from accelerate import DistributedType
+from accelerate.commands.config.config_args import load_config_from_file
+from accelerate.commands.launch import launch_command_parser
 from safetensors.torch import load_file
 
 from bidibeam.data.batching import PairBatches
@@ -21,12 +24,13 @@ from bidibeam.training import state
 from bidibeam.training.logs import read_metrics
 from tests.conftest import make_once
 from tests.end_to_end.processes import COMMON, FROM_ONE, KINDS, train_and_kill, train_kind
-from tests.snippets import ROOT
+from tests.snippets import ROOT, blocks_of
 from tests.soak.bases import SMALL
 from tests.soak.kills import ENVIRONMENT
 
 LAUNCHER = [sys.executable, "-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2"]
 LAUNCHER += ["--main_process_port", "0", "-m"]
+PAGE = ROOT / "docs" / "training-on-several-gpus.md"
 TOGETHER = {**ENVIRONMENT, "ACCELERATE_USE_CPU": "true"}
 
 
@@ -104,6 +108,16 @@ def test_the_loss_of_an_epoch_counts_every_pair_once(runs: Path, toy_data: Prepa
 @pytest.mark.parametrize("name", ["layerdrop", "idle"])
 def test_no_process_waits_for_gradients_that_a_step_does_not_have(name: str, runs: Path) -> None:
     assert read_metrics(runs / name)[-1]["step"] == 4
+
+
+def test_accelerate_knows_every_name_of_the_fsdp_configuration_that_the_page_shows(tmp_path: Path) -> None:
+    (block,) = [each for each in blocks_of(PAGE) if each.what == "fsdp.yaml"]
+    (tmp_path / "fsdp.yaml").write_text(block.code)
+
+    config = load_config_from_file(str(tmp_path / "fsdp.yaml"))  # refuses names that it does not know
+
+    assert config.distributed_type == DistributedType.FSDP
+    assert set(config.fsdp_config) <= set(vars(launch_command_parser().parse_args(["large.py"])))
 
 
 def test_accelerate_launches_the_command_which_speaks_once(toy_data: PreparedData, tmp_path: Path) -> None:
