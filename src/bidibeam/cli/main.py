@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import sys
+import time
 import traceback
 from dataclasses import dataclass
 from importlib import import_module
@@ -60,6 +61,8 @@ So what one process writes with all cores, and several that share them, is the s
 
 PACKAGE = f"{Path(__file__).parent.parent}{os.sep}"
 """How the paths of our own files begin."""
+OTHERS_WAIT_S = 5.0
+"""How long the other processes of a launcher let the first one tell what is wrong."""
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 """Signals that end a command at its next line of Python: what is open is closed, and what is done is kept."""
 
@@ -173,6 +176,7 @@ def run(args: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except click.ClickException as error:
         vars(error)["message"] = printable(shorten(error.message))  # to click's types it is final
+        _let_the_first_speak()
         error.show()
         return error.exit_code
     except BrokenPipeError:  # the reader of our output has left: so do we
@@ -183,6 +187,7 @@ def run(args: Sequence[str] | None = None) -> int:
     except BaseException as error:
         if not (isinstance(error, Exception) or is_panic(error)):
             raise
+        _let_the_first_speak()
         if session.show_traceback:
             click.echo(printable(traceback.format_exc()), err=True, nl=False)
         if Interruption.received is not None:  # and half a module fails later
@@ -193,15 +198,25 @@ def run(args: Sequence[str] | None = None) -> int:
     return status if isinstance(status, int) else 0
 
 
+def _let_the_first_speak() -> None:
+    """Of processes that train together, wait until the launcher ends this one, as it does once one fails.
+
+    What is wrong with all of them is then told once; what is wrong with this one alone is told a bit later.
+    """
+    if os.environ.get("RANK", "0") != "0":
+        time.sleep(OTHERS_WAIT_S)
+
+
 def _end_interrupted(number: int, args: Sequence[str] | None) -> int:
-    click.echo(f"Interrupted.{way_on(sys.argv[1:] if args is None else args)}", err=True)
+    if os.environ.get("RANK", "0") == "0":  # of several processes only the first says it
+        click.echo(f"Interrupted.{way_on(sys.argv[1:] if args is None else args)}", err=True)
     return 128 + int(number)  # as shells report it
 
 
 def way_on(words: Sequence[str]) -> str:
     """How to go on with a command that was interrupted, perhaps before it was even imported."""
     name = next((word for word in words if not word.startswith("-")), "chat")
-    if name == "chat" or os.environ.get("RANK", "0") != "0":  # of several processes only the first says it
+    if name == "chat":
         return ""
     if name == "train" or any(word.partition("=")[0] == "--n-best" for word in words):
         return " The same command with --resume goes on from what is done."

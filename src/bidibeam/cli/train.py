@@ -10,7 +10,7 @@ import click
 
 from bidibeam import hf
 from bidibeam.cli import options
-from bidibeam.cli.console import show, tell
+from bidibeam.cli.console import get_console, show, tell
 from bidibeam.cli.inputs import find_metric
 from bidibeam.cli.streams import withhold_stdin
 from bidibeam.cli.tune import tune_quickly
@@ -111,6 +111,8 @@ def train(
     from bidibeam.training.state import started_with
     from bidibeam.training.train import train as train_run
 
+    is_first = os.environ.get("RANK", "0") == "0"
+    get_console().quiet = not is_first  # of several processes only the first says it
     common = {name: value for name, value in common.items() if value is not None}
     before = (started_with(run) if resume else None) or {}
     is_fine_tuned = base is not None or isinstance(before.get("base"), str)
@@ -145,7 +147,7 @@ def train(
         from accelerate import PartialState
 
         PartialState().destroy_process_group()
-    if os.environ.get("RANK", "0") == "0":  # of several processes only the first says it
+    if is_first:
         if is_tuned:
             tune_quickly(run, pairs, judge)
         tell(f"Next: bidibeam chat {model}", style=None)

@@ -33,9 +33,11 @@ class TrainingProgress(TrainingObserver):
 
     def on_start(self, *, step: int, total_steps: int, metadata: dict[str, Any]) -> None:
         """Say what will be trained, and show the bar."""
+        processes = metadata["processes"]
+        together = f", {processes} processes" if processes > 1 else ""
         show(
             f"Training {metadata['parameters'] / 1e6:.1f} M parameters on {metadata['pairs']:,} pairs "
-            f"({metadata['device']}, precision {metadata['precision']})"
+            f"({metadata['device']}{together}, precision {metadata['precision']})"
             + (f", from step {step:,}." if step else ".")
         )
         show(f"Losses are {' / '.join(metadata['directions'])}; * marks the best evaluation so far.")

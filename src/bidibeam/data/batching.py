@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -189,6 +189,21 @@ class TokenBatches:
     def plan(self, *, seed: Sequence[int] | None) -> list[BatchPlan]:
         """Cut the split into batches of similar lengths; see `plan_batches`."""
         return plan_batches(self.shapes, self._target_lengths, batch_size=self.batch_size, seed=seed)
+
+    def share(self, plans: Sequence[BatchPlan], processes: int, index: int) -> list[BatchPlan]:
+        """One process' part of a step; each has as many batches, since each waits for the others' gradients.
+
+        Of batches that are left over every process takes some rows.
+        """
+        even = len(plans) - len(plans) % processes
+        parts = [self._part(plan, processes, index) for plan in plans[even:]]
+        return [*plans[index:even:processes], *parts]
+
+    def _part(self, plan: BatchPlan, processes: int, index: int) -> BatchPlan:
+        """One process' rows of a batch; if there are none, a row that counts no tokens."""
+        rows = plan.indices[index::processes]
+        tokens = int(self._target_lengths[rows].sum())
+        return replace(plan, indices=rows if len(rows) else plan.indices[:1], tokens=tokens)
 
     def batch(self, plan: BatchPlan, *, rows: int | None = None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Build one batch, filled up to so many rows with pairs that are there already and do not count."""

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+import os
 import shutil
 import time
 from contextlib import nullcontext
-from itertools import cycle, islice
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
-from accelerate import Accelerator
+from accelerate import Accelerator, DistributedDataParallelKwargs, DistributedType
 
 from bidibeam.errors import RunError, TrainingError
 from bidibeam.files import leftovers
@@ -51,7 +52,7 @@ class TrainingTask(Protocol):
         settings: How to train it, `LoopSettings`.
         loss_options: Further arguments of the network in training, not in evaluations.
         shares: Each direction's share of the loss that evaluations compare.
-        is_capturable: Whether its step may be captured as a CUDA graph.
+        is_capturable: Whether every step runs the same layers, and may be captured as a CUDA graph.
     """
 
     network: nn.Module
@@ -98,9 +99,9 @@ class LossWindow:
             self._sums += torch.cat((sums, tokens.unsqueeze(0)))
         self.steps += 1
 
-    def record(self) -> dict[str, Any]:
-        """Mean losses by token, and the speed in target tokens, all directions counted; then restart."""
-        *losses, tokens = self._sums.tolist()
+    def record(self, accelerator: Accelerator) -> dict[str, Any]:
+        """Mean losses by token and target tokens a second, of all processes and directions; then restart."""
+        *losses, tokens = accelerator.reduce(self._sums).tolist()
         seconds = time.perf_counter() - self._since
         record = {f"loss_{name}": loss / tokens for name, loss in zip(self._directions, losses, strict=True)}
         record["tokens_per_s"] = round(tokens * len(losses) / max(seconds, 1e-9), 1)
@@ -115,7 +116,7 @@ class TrainingLoop:
         self, task: TrainingTask, run: Path, *, resume: bool, observer: TrainingObserver | None = None
     ) -> None:
         self.task, self.run, self.settings = task, run, task.settings
-        self.accelerator = Accelerator(mixed_precision="no")  # of this process; autocast is of this training
+        self.accelerator = create_accelerator()
         self.is_bf16 = is_bf16(task.settings.precision)
         self.is_main = self.accelerator.is_main_process
         self.observer = observer if observer is not None and self.is_main else TrainingObserver()
@@ -126,14 +127,26 @@ class TrainingLoop:
         for split, batches in (("train", self.batches), ("validation", self.validation)):
             if not len(batches):
                 raise RunError(f"The prepared data have no {split} pairs. Prepare more conversations.")
-        self.position = state.Position()
-        self.plans = self._epoch_batches(0)
+        newest = state.newest(run) if resume else None
+        self.position = self._find_position(newest)
+        self.plans = self._epoch_plans()
         self.schedule = task.schedule(self.total_steps)
         self.optimizer = self.schedule.optimizer
         self.directions = [direction.value for direction in task.directions]
         self.window = LossWindow(self.directions, device)
         self.log: MetricsLog | None = None
-        self._begin(state.newest(run) if resume else None)
+        self._begin(newest)
+
+    def _find_position(self, newest: Path | None) -> state.Position:
+        """Where to begin or to go on, and with how many batches a step: as many as when training began."""
+        position = state.Position() if newest is None else state.read_position(newest)
+        if not position.batches_per_step:  # it begins, or each process counted its own, as it did once
+            processes = (
+                self.accelerator.num_processes if newest is None else state.count_processes(newest) or 1
+            )
+            position.batches_per_step = int(self.settings.accumulation) * processes
+            position.batch *= processes
+        return position
 
     def _begin(self, newest: Path | None) -> None:
         """Put the newest checkpoint back, or write the first one before anything says that there is a run."""
@@ -143,9 +156,9 @@ class TrainingLoop:
             for path in leftovers(self.run, WRITTEN):
                 path.unlink(missing_ok=True)
         if newest is not None:
-            self.position = state.load(newest, self.network, self.optimizer, self.accelerator)
+            seeds = self.settings.seed, self.position.step
+            state.load(newest, self.network, self.optimizer, self.accelerator, seeds=seeds)
             self.schedule.restore(self.position.scheduler, self.position.learning_rate or 0.0)
-            self.plans = self._epoch_batches(self.position.epoch)
         else:
             if self.is_main:
                 shutil.rmtree(self.run / state.FOLDER, ignore_errors=True)
@@ -163,6 +176,9 @@ class TrainingLoop:
         Raises:
             TrainingError: If the loss stops being finite; the last good checkpoint is kept.
         """
+        if self.accelerator.num_processes > 1:
+            unused = DistributedDataParallelKwargs(find_unused_parameters=self._skips_parameters())
+            self.accelerator.ddp_handler = unused
         model, optimizer = self.accelerator.prepare(self.network, self.optimizer)
         alone_on_gpu = self.accelerator.device.type == "cuda" and self.accelerator.num_processes == 1
         may_capture = self.settings.cuda_graphs and self.task.is_capturable and alone_on_gpu
@@ -207,10 +223,26 @@ class TrainingLoop:
             step=position.step, stopped_by=position.stopped_by or "", best_loss=position.best_loss
         )
 
+    def _skips_parameters(self) -> bool:
+        """Whether a step may leave parameters without a gradient, for which the processes must not wait.
+
+        So it is with layers that are dropped at random, and with a model's eyes if it reads text alone.
+        """
+        if not self.task.is_capturable:
+            return True
+        device, plan = self.accelerator.device, self.batches.plan(seed=None)[0]
+        with torch.random.fork_rng([device] if device.type == "cuda" else []):
+            row = self.batches.batch(replace(plan, indices=plan.indices[:1]))
+            self.network(*row).total.backward()
+        trained = [parameter for parameter in self.network.parameters() if parameter.requires_grad]
+        is_skipped = any(parameter.grad is None for parameter in trained)
+        self.network.zero_grad()
+        return is_skipped
+
     @property
     def steps_per_epoch(self) -> int:
         """Optimizer steps of an epoch, the same in every epoch."""
-        return -(-len(self.plans) // int(self.settings.accumulation))
+        return -(-len(self.plans) // self.position.batches_per_step)
 
     @property
     def total_steps(self) -> int:
@@ -223,7 +255,7 @@ class TrainingLoop:
         position, settings = self.position, self.settings
         if position.batch >= len(self.plans):
             position.epoch, position.batch = position.epoch + 1, 0
-            self.plans = self._epoch_batches(position.epoch)
+            self.plans = self._epoch_plans()
         if settings.early_stopping and position.stale_evaluations >= settings.early_stopping:
             position.stopped_by = "early_stopping"
         elif settings.max_steps and position.step >= settings.max_steps:
@@ -232,12 +264,12 @@ class TrainingLoop:
             position.stopped_by = "epochs"
         else:
             position.stopped_by = None
-            return self.plans[position.batch : position.batch + settings.accumulation]
+            return self.plans[position.batch : position.batch + position.batches_per_step]
         return []
 
-    def _epoch_batches(self, epoch: int) -> list[BatchPlan]:
-        plans = self.batches.plan(seed=(self.settings.seed, epoch))
-        return shard_batches(plans, self.accelerator.num_processes, self.accelerator.process_index)
+    def _epoch_plans(self) -> list[BatchPlan]:
+        """The batches of the epoch in progress, of all processes."""
+        return self.batches.plan(seed=(self.settings.seed, self.position.epoch))
 
     def _autocast(self) -> AbstractContextManager[Any]:
         return torch.autocast(self.accelerator.device.type, torch.bfloat16) if self.is_bf16 else nullcontext()
@@ -245,8 +277,7 @@ class TrainingLoop:
     def _report(self) -> None:
         if not self.window.steps:
             return
-        record = self.window.record()
-        record["tokens_per_s"] *= self.accelerator.num_processes
+        record = self.window.record(self.accelerator)
         record["learning_rate"] = self.schedule.learning_rate
         losses = {name: value for name, value in record.items() if name.startswith("loss_")}
         self._require_finite("training loss", losses)
@@ -329,10 +360,25 @@ class TrainingLoop:
         )
 
 
-def shard_batches(plans: Sequence[BatchPlan], processes: int, index: int) -> list[BatchPlan]:
-    """One process' batches of an epoch; every process has as many, so that none waits for another."""
-    filled = [*plans, *islice(cycle(plans), -len(plans) % processes)]
-    return filled[index::processes]
+def create_accelerator() -> Accelerator:
+    """What joins the processes that a launcher started.
+
+    Raises:
+        TrainingError: If they would not train one whole model together.
+    """
+    accelerator = Accelerator(mixed_precision="no")  # of this process; autocast is of this training
+    kind, launched = accelerator.distributed_type, os.environ.get("WORLD_SIZE", "1")
+    if kind in (DistributedType.FSDP, DistributedType.DEEPSPEED, DistributedType.MEGATRON_LM):
+        raise TrainingError(
+            f"Training under {kind.value} is not possible: no process has all the weights that a checkpoint "
+            "needs. Launch it with --multi_gpu, by which every GPU holds the whole model."
+        )
+    if launched != str(accelerator.num_processes):
+        raise TrainingError(
+            f"{launched} processes were launched, but each would train by itself in the same folder. On a "
+            "machine without GPUs, set ACCELERATE_USE_CPU=true."
+        )
+    return accelerator
 
 
 def is_bf16(precision: str) -> bool:

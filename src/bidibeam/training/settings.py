@@ -43,7 +43,7 @@ class LoopSettings:
     batch_size: int = 64
     """Pairs a batch, on each device."""
     accumulation: int = 1
-    """Batches a step: gradients of so many are added up."""
+    """Batches a step, on each device: gradients of so many are added up."""
     learning_rate: float = 1e-3
     """The optimizer's learning rate."""
     weight_decay: float = 0.0

@@ -13,6 +13,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from safetensors.torch import load_file
 
@@ -35,7 +36,7 @@ from bidibeam.models.huggingface.configs import METADATA_FILE
 from bidibeam.training.settings import HUGGING_FACE, LARGEST, FineTuneSettings, TrainingSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from accelerate import Accelerator
@@ -179,7 +180,9 @@ class Position:
     epoch: int = 0
     """The epoch in progress, from 0."""
     batch: int = 0
-    """Batches of this epoch already used."""
+    """Batches of this epoch already used, of all processes."""
+    batches_per_step: int = 0
+    """Batches of a step, as many as when training began, whatever number of processes shares them."""
     evaluated_step: int = -1
     """The step of the last evaluation; -1 before the first."""
     best_loss: float | None = None
@@ -196,6 +199,7 @@ class Position:
     """The learning-rate schedule's own state."""
 
     def __post_init__(self) -> None:
+        check_setting(self.batches_per_step >= 0, "batches_per_step", self.batches_per_step, "a count")
         for name in ("step", "epoch", "batch", "stale_evaluations"):
             check_setting(0 <= getattr(self, name) <= LARGEST, name, getattr(self, name), "a count")
         for name, value in self.scheduler.items():
@@ -261,36 +265,65 @@ def _write(
         write_json(folder / STATE_FILE, {"format_version": FORMAT_VERSION, **asdict(position)})
 
 
-def load(folder: Path, model: nn.Module, optimizer: Optimizer, accelerator: Accelerator) -> Position:
-    """Put a checkpoint back into `model`, `optimizer` and the random generators.
+def read_position(folder: Path) -> Position:
+    """Where a checkpoint stands.
 
     Raises:
-        RunError: If a file of it is missing, damaged or of another version.
+        RunError: If it cannot be read, or is of another version.
     """
-    try:
+    with _reading(folder):
         content = read_json(folder / STATE_FILE)
         version = content.pop("format_version", None)
-        position = build(Position, content) if version == FORMAT_VERSION else None
+        if version == FORMAT_VERSION:
+            return build(Position, content)
+    raise RunError(
+        f"{folder} has format version {version!r}, but this bidibeam reads version {FORMAT_VERSION}. "
+        "Resume with the version that wrote it, or train again."
+    )
+
+
+def count_processes(folder: Path) -> int:
+    """How many processes wrote a checkpoint."""
+    return len(list(folder.glob(RANDOM_FILE.format("*"))))
+
+
+def load(
+    folder: Path, model: nn.Module, optimizer: Optimizer, accelerator: Accelerator, *, seeds: Sequence[int]
+) -> None:
+    """Put a checkpoint back into `model`, `optimizer` and the random generators.
+
+    Those of a process that was not there when it was written start from `seeds`.
+
+    Raises:
+        RunError: If a file of it is missing or damaged.
+    """
+    with _reading(folder):
         weights, averages = load_file(folder / MODEL_FILE), load_file(folder / OPTIMIZER_FILE)
         _check_finite({name: weights[name] for name, _ in model.named_parameters() if name in weights})
         _check_finite(averages)
         load_unique(model, weights, folder)
         _load_optimizer(model, optimizer, averages)
-        random_state = load_file(folder / RANDOM_FILE.format(accelerator.process_index))
+        file = folder / RANDOM_FILE.format(accelerator.process_index)
+        if not file.exists() and not accelerator.is_main_process:
+            own = np.random.SeedSequence((*seeds, accelerator.process_index))
+            torch.manual_seed(int(own.generate_state(1)[0]))
+            return
+        random_state = load_file(file)
         torch.set_rng_state(random_state["cpu"])
         if accelerator.device.type == "cuda" and "cuda" in random_state:
             torch.cuda.set_rng_state(random_state["cuda"], accelerator.device)
+
+
+@contextmanager
+def _reading(folder: Path) -> Iterator[None]:
+    """Turn whatever is wrong with a checkpoint into one sentence."""
+    try:
+        yield
     except Exception as error:
         raise RunError(
             f"The checkpoint {folder} cannot be read ({describe_error(error)}). Restore it from a copy, or "
             "remove that folder to train from the start."
         ) from error
-    if position is None:
-        raise RunError(
-            f"{folder} has format version {version!r}, but this bidibeam reads version {FORMAT_VERSION}. "
-            "Resume with the version that wrote it, or train again."
-        )
-    return position
 
 
 def unique_weights(model: nn.Module) -> dict[str, Tensor]:

@@ -38,15 +38,21 @@ class PlainStep:
     autocast: Callable[[], AbstractContextManager[Any]]
 
     def __call__(self, plans: Sequence[BatchPlan]) -> BatchLosses:
-        """Take one step over some batches; nothing waits for the device."""
+        """Take one step over the batches of all processes, of which this one has a share.
+
+        Nothing waits for the device. What is returned are the losses of this process.
+        """
         self.optimizer.zero_grad()
+        processes = self.accelerator.num_processes
         step_tokens = sum(plan.tokens for plan in plans)
+        own = self.batches.share(plans, processes, self.accelerator.process_index)
         results = []
-        for number, plan in enumerate(plans, start=1):
-            is_last = number == len(plans)
-            with nullcontext() if is_last else self.accelerator.no_sync(self.model):
-                losses = self._backward(self.batches.batch(plan), plan.tokens / step_tokens)
-            results.append((losses.sums.detach(), losses.tokens))
+        for number, plan in enumerate(own, start=1):
+            with nullcontext() if number == len(own) else self.accelerator.no_sync(self.model):
+                # The processes' gradients are averaged, and wanted is their sum.
+                losses = self._backward(self.batches.batch(plan), plan.tokens / step_tokens * processes)
+            if plan.tokens:
+                results.append((losses.sums.detach(), losses.tokens))
         self._update()
         return results
 
@@ -54,7 +60,7 @@ class PlainStep:
         """Add a batch's gradients, each token of the step counting alike."""
         with self.autocast():
             losses: Losses = self.model(*batch, **self.task.loss_options)
-        self.accelerator.backward(losses.total * share)
+        (losses.total * share).backward()  # type: ignore[no-untyped-call]
         return losses
 
     def _update(self) -> None:

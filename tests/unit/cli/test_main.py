@@ -25,7 +25,7 @@ from bidibeam.cli.prepare import prepare
 from bidibeam.data.corpora import CORPORA
 from bidibeam.data.prepare import PrepareSettings
 from bidibeam.data.prepared import PreparedData
-from bidibeam.errors import SettingsError
+from bidibeam.errors import RunError, SettingsError
 from bidibeam.search.stopping import STOPPING
 from bidibeam.similarities import SIMILARITIES
 from bidibeam.strategies import STRATEGIES
@@ -244,6 +244,26 @@ def test_an_interrupt_that_an_import_swallowed_is_one_all_the_same(
 
     assert front.run(["fail"]) == 143
     assert capsys.readouterr().err.startswith("Interrupted.")
+
+
+@pytest.mark.parametrize("error", [RunError("No."), click.UsageError("No.")])
+@pytest.mark.parametrize("rank", ["0", "1"])
+def test_of_several_processes_the_first_says_at_once_what_is_wrong_and_others_if_they_live_on(
+    error: Exception,
+    rank: str,
+    fail_with: Fail,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told_before_waiting = []
+    monkeypatch.setattr("time.sleep", lambda _: told_before_waiting.append(capsys.readouterr().err))
+    monkeypatch.setenv("RANK", rank)
+    fail_with(error)
+
+    front.run(["fail"])
+
+    assert told_before_waiting == ([""] if rank == "1" else [])
+    assert "Error: No." in capsys.readouterr().err
 
 
 RESUMED = "Interrupted. The same command with --resume goes on from what is done.\n"

@@ -56,6 +56,26 @@ def test_an_epoch_holds_every_pair_once_in_both_directions(pairs: Texts, batch_s
     assert sorted(seen) == list(range(len(pairs)))
 
 
+@given(texts, st.integers(1, 7), st.integers(1, 5))
+def test_processes_share_a_step_evenly_and_count_every_pair_once(
+    pairs: Texts, batch_size: int, processes: int
+) -> None:
+    batches = PairBatches(arrays(pairs), [Direction.REGULAR], batch_size=batch_size)
+    step = batches.plan(seed=(0, 0))
+
+    shares = [batches.share(step, processes, index) for index in range(processes)]
+
+    whole, cut = divmod(len(step), processes)
+    assert {len(share) for share in shares} == {whole + cut}
+    parts = [part for share in shares for part in share]
+    assert all(len(part.indices) for part in parts)
+    counted = [part for part in parts if part.tokens]
+    assert sorted(int(row) for part in counted for row in part.indices) == list(range(len(pairs)))
+    for part in counted:
+        assert part.tokens == sum(len(pairs[row][1]) + 1 for row in part.indices)
+    assert all(any(part is plan for plan in step) for share in shares for part in share[:whole])
+
+
 def test_the_order_depends_on_the_seed_and_on_nothing_else() -> None:
     pairs = arrays([([4 + n] * (n % 9 + 1), [5 + n] * (n % 7 + 1)) for n in range(60)])
 

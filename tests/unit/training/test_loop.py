@@ -5,20 +5,20 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
 import pytest
 import torch
+from accelerate import DistributedType
 
 from bidibeam.data.prepared import PreparedData
 from bidibeam.errors import RunError, SettingsError, TrainingError
 from bidibeam.models.networks import create_network
 from bidibeam.training import state
 from bidibeam.training.logs import TrainingObserver, read_metrics
-from bidibeam.training.loop import shard_batches
 from bidibeam.training.settings import FineTuneSettings, TrainingSettings
 from tests.conftest import TINY_MODEL
 from tests.unit.training.runs import are_same_weights, losses_of, newest, train_toy, weights_of
@@ -144,14 +144,27 @@ def test_damaged_metrics_are_named(tmp_path: Path, content: bytes) -> None:
         read_metrics(tmp_path)
 
 
-@pytest.mark.parametrize("count", [3, 8, 13])
-def test_every_process_has_as_many_batches_even_if_they_are_few(count: int) -> None:
-    plans: list[Any] = list(range(count))
+@pytest.mark.parametrize(
+    ("kind", "processes", "message"),
+    [
+        (DistributedType.FSDP, 2, "Training under FSDP is not possible: no process has all the weights"),
+        (DistributedType.DEEPSPEED, 2, "Training under DEEPSPEED is not possible"),
+        (DistributedType.NO, 1, "2 processes were launched, but each would train by itself"),
+    ],
+)
+def test_processes_that_would_not_train_one_whole_model_are_refused(
+    kind: DistributedType, processes: int, message: str, toy_data: PreparedData, tmp_path: Path
+) -> None:
+    joined = SimpleNamespace(distributed_type=kind, num_processes=processes)
 
-    shared = [shard_batches(plans, 8, rank) for rank in range(8)]
+    with (
+        patch.dict("os.environ", WORLD_SIZE="2"),
+        patch("bidibeam.training.loop.Accelerator", return_value=joined),
+        pytest.raises(TrainingError, match=message),
+    ):
+        train_toy(toy_data, tmp_path / "run")
 
-    assert len({len(part) for part in shared}) == 1
-    assert set(chain.from_iterable(shared)) == set(plans)
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ import shutil
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import torch
@@ -18,9 +19,20 @@ from bidibeam.data.prepared import PreparedData
 from bidibeam.errors import RunError, SettingsError, TrainingError
 from bidibeam.files import alone_in
 from bidibeam.models import checkpoint
+from bidibeam.models.networks import create_network
+from bidibeam.training import state
 from bidibeam.training.logs import read_metrics
+from bidibeam.training.optimization import PlateauSchedule
 from tests.conftest import TINY_MODEL
-from tests.unit.training.runs import Diary, KilledError, are_same_weights, losses_of, newest, train_toy
+from tests.unit.training.runs import (
+    QUICK,
+    Diary,
+    KilledError,
+    are_same_weights,
+    losses_of,
+    newest,
+    train_toy,
+)
 
 
 def train_and_kill(data: PreparedData, run: Path, step: int, **options: Any) -> None:
@@ -198,6 +210,7 @@ def test_a_checkpoint_that_is_damaged_or_of_another_version_is_named(
     (newest(run) / "state.json").write_text(json.dumps({**content, "format_version": 99}))
     with pytest.raises(RunError, match="format version 99, but this bidibeam reads version 1"):
         train_toy(toy_data, run, resume=True)
+    (newest(run) / "state.json").write_text(json.dumps(content))
     optimizer = newest(run) / "optimizer.safetensors"
     tensors = load_file(optimizer)
     save_file({name: value for name, value in tensors.items() if name != min(tensors)}, optimizer)
@@ -212,9 +225,45 @@ def test_a_checkpoint_that_is_damaged_or_of_another_version_is_named(
         train_toy(toy_data, run, resume=True)
 
 
+@pytest.mark.parametrize(("processes", "batch", "per_step"), [(1, 5, 1), (2, 10, 2)])
+def test_a_checkpoint_that_counted_the_batches_of_each_process_goes_on(
+    toy_data: PreparedData, tmp_path: Path, processes: int, batch: int, per_step: int
+) -> None:
+    """As checkpoints once were: what a step has was not in them."""
+    run = tmp_path / "run"
+    train_toy(toy_data, run, max_steps=4)
+    file = newest(run) / "state.json"
+    content = json.loads(file.read_text())
+    assert content.pop("batches_per_step") == 1
+    file.write_text(json.dumps(content))
+    for index in range(1, processes):
+        shutil.copy(newest(run) / "random-0.safetensors", newest(run) / f"random-{index}.safetensors")
+
+    position = train_toy(toy_data, run, max_steps=5, resume=True)
+
+    assert (position.batch, position.batches_per_step) == (batch, per_step)
+
+
+def test_a_process_that_is_new_has_a_random_state_of_its_own(toy_data: PreparedData, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    train_toy(toy_data, run, max_steps=2)
+    network = create_network("gru", TINY_MODEL, toy_data.tokenizer.vocabulary_size, None)
+    optimizer = PlateauSchedule(network, QUICK).optimizer
+
+    def draw(process: int, *seeds: int) -> float:
+        which = {"process_index": process, "is_main_process": process == 0, "device": torch.device("cpu")}
+        state.load(newest(run), network, optimizer, cast("Any", SimpleNamespace(**which)), seeds=seeds)
+        return float(torch.rand(()))
+
+    assert draw(0, 1, 2) == draw(0, 3, 4)  # it goes on
+    assert draw(1, 1, 2) == draw(1, 1, 2)
+    assert len({draw(0, 1, 2), draw(1, 1, 2), draw(2, 1, 2), draw(1, 1, 3), draw(1, 2, 2)}) == 5
+
+
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
+        ("batches_per_step", -1, r"batches_per_step must be a count, not -1"),
         ("step", "x", r"The setting step is .x.; it must be a whole number"),
         ("epoch", -1, r"epoch must be a count, not -1"),
         ("scheduler", {"best": []}, "best must be a number"),
@@ -225,8 +274,8 @@ def test_a_position_of_other_types_is_damage(
     whole: Path, toy_data: PreparedData, tmp_path: Path, name: str, value: Any, message: str
 ) -> None:
     run = shutil.copytree(whole, tmp_path / "run")
-    state = newest(run) / "state.json"
-    state.write_text(json.dumps({**json.loads(state.read_text()), name: value}))
+    file = newest(run) / "state.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), name: value}))
 
     with pytest.raises(RunError, match=rf"cannot be read \({message}.*\)\. Restore it from a copy"):
         train_toy(toy_data, run, resume=True)
