@@ -38,9 +38,9 @@ LENGTH = 20
 Search = Callable[[], list[list[list[int]]]]
 
 
-def make_model(size: str, device: str, dtype: str) -> Any:
+def make_model(size: str, device: str, dtype: str, *, positions: int = 128, seed: int = 0) -> Any:
     """A BART with random weights, large enough that some tokens are likelier than others."""
-    transformers.set_seed(0)
+    transformers.set_seed(seed)
     width, layers, heads, inner, vocabulary = SIZES[size]
     config = BartConfig(
         vocab_size=vocabulary,
@@ -51,7 +51,7 @@ def make_model(size: str, device: str, dtype: str) -> Any:
         decoder_attention_heads=heads,
         encoder_ffn_dim=inner,
         decoder_ffn_dim=inner,
-        max_position_embeddings=128,
+        max_position_embeddings=positions,
         forced_eos_token_id=None,
         init_std=0.05,
     )
