@@ -39,6 +39,7 @@ from bidibeam.interchange.lists import ListReader
 @options.option("--list-direction", options.LIST_DIRECTION, options.DIRECTION)
 @options.option("--batch-size", "Sources scored at once.", options.COUNT, 32)
 @options.loading
+@options.device_map
 def score(
     input_file: str,
     model: str | None,
@@ -48,6 +49,7 @@ def score(
     device: str | None,
     dtype: str | None,
     trust_remote_code: bool,
+    device_map: str | None,
     overwrite: bool,
     length_penalty: float,
     length_formula: str,
@@ -84,7 +86,9 @@ def score(
     if not lists:
         raise InputError(f"{input_file} holds no lists, so there is nothing to score.")
 
-    loaded = load_model(model, device=device, dtype=dtype, trust_remote_code=trust_remote_code)
+    loaded = load_model(
+        model, device=device, dtype=dtype, trust_remote_code=trust_remote_code, device_map=device_map
+    )
     directions = loaded.directions if direction is None else (Direction(direction),)
     penalty = LENGTH_PENALTIES.create(length_formula, settings.length_penalty)
     scorer = ListScorer(loaded, directions, penalty, overwrite=overwrite)
