@@ -96,6 +96,7 @@ def load_hf_decoder(
     device: str | None = None,
     dtype: str | None = None,
     trust_remote_code: bool = False,
+    device_map: str | Mapping[str, Any] | None = None,
 ) -> Decoder:
     """A decoder for a pair of Hugging Face models, by the arguments of `bidibeam.load` and `load_decoder`.
 
@@ -108,7 +109,12 @@ def load_hf_decoder(
     """
     if models is None:
         models = HuggingFaceModel.load(
-            regular, reverse, device=device, dtype=dtype, trust_remote_code=trust_remote_code
+            regular,
+            reverse,
+            device=device,
+            dtype=dtype,
+            trust_remote_code=trust_remote_code,
+            device_map=device_map,
         ).models
         if reverse is None and len(models) == 1:
             check_given_as(Direction.REGULAR, *models.values())

@@ -16,7 +16,7 @@ from bidibeam.fields import flatten
 
 @click.command()
 @options.model_argument
-@options.model
+@options.named
 @options.option("--out", "A new or empty directory to write.", options.PATH, required=True)
 @options.option(
     "--to engine",

@@ -51,8 +51,8 @@ def take_model(model: str | None, flags: dict[str, Any]) -> dict[str, Any]:
     regular = flags.pop("regular")
     if model is not None and regular is not None:
         raise click.UsageError(f"--regular {regular} stands instead of MODEL, not beside {model}.")
-    options = ("reverse", "device", "dtype", "trust_remote_code")
-    return {"name": model or regular, **{option: flags.pop(option) for option in options}}
+    options = ("reverse", "device", "dtype", "trust_remote_code", "device_map")
+    return {"name": model or regular, **{name: flags.pop(name) for name in options if name in flags}}
 
 
 def load_model(name: str | None, reverse: str | None = None, **options: Any) -> Model:

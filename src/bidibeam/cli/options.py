@@ -207,10 +207,17 @@ pair = together(
     option("--reverse", "The model that writes from the end, where it is another one.", "MODEL"), loading
 )
 """The options of a model that is named already."""
-model = together(
+named = together(
     option("--regular", "The model that writes from left to right, where MODEL is not given.", "MODEL"), pair
 )
 """The options that name a model."""
+device_map = option(
+    "--device-map",
+    "Hugging Face models: spread one that does not fit on a GPU over several, memory and disk.",
+    ["auto", "balanced", "balanced_low_0", "sequential"],
+)
+model = together(named, device_map)
+"""The options that name a model to decode with."""
 
 search = together(
     option(

@@ -43,6 +43,7 @@ from bidibeam.interchange.lists import ListReader
 @options.processes
 @options.devices
 @options.loading
+@options.device_map
 def score(
     input_file: str,
     model: str | None,
@@ -74,7 +75,7 @@ def score(
 
     settings = SearchSettings(length_penalty=length_penalty)  # which refuses what is no exponent
     places = take_places(flags)
-    loading = {name: flags.pop(name) for name in ("device", "dtype", "trust_remote_code")}
+    loading = {name: flags.pop(name) for name in ("device", "dtype", "trust_remote_code", "device_map")}
     flags["direction"] = flags.pop("list_direction")
     reader = take_lists(input_file, flags, known=("direction",))
     check_not_input(out_file, reader.files)

@@ -123,13 +123,15 @@ def serve(
     if BUNDLED_NAME in named and not flags["examples"]:
         flags["examples"] = EXAMPLES
     settings = ServerSettings(host=host, limits=own_limits, **flags)
-    listening = _listen(host, port)
-    loaded = {name: load_model(**given) for name, given in named.items()}
-    service = Service(loaded, vectors=vectors, max_batch=settings.max_batch, workers=workers or count_cores())
-    with notice_if_slow("Making ready ..."):
-        service.warm_up()
-    tell(f"Serving {', '.join(loaded)} at {_address(listening)} (Ctrl-C ends).")
-    _run(create_app(service, settings), listening)
+    with _listen(host, port) as listening:  # also if a model cannot be loaded, it is let go
+        loaded = {name: load_model(**given) for name, given in named.items()}
+        service = Service(
+            loaded, vectors=vectors, max_batch=settings.max_batch, workers=workers or count_cores()
+        )
+        with notice_if_slow("Making ready ..."):
+            service.warm_up()
+        tell(f"Serving {', '.join(loaded)} at {_address(listening)} (Ctrl-C ends).")
+        _run(create_app(service, settings), listening)
 
 
 def _require_server() -> None:
@@ -148,7 +150,7 @@ def _name_models(
 ) -> dict[str, dict[str, Any]]:
     """Takes what names models out of a command's parameters: arguments of `load_model` by name."""
     regular, reverse = flags.pop("regular"), flags.pop("reverse")
-    common = {name: flags.pop(name) for name in ("device", "dtype", "trust_remote_code")}
+    common = {name: flags.pop(name) for name in ("device", "dtype", "trust_remote_code", "device_map")}
     if models and (model or regular or reverse):
         raise click.UsageError("Give MODEL, or --regular and --reverse, or --model NAME=PATH, not several.")
     if model is not None and regular is not None:

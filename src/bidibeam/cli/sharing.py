@@ -62,6 +62,8 @@ class Places:
 def take_places(flags: dict[str, Any]) -> Places:
     """Take --processes and --devices out of a command's parameters; --device becomes the first of them."""
     processes, named = flags.pop("processes"), flags.pop("devices", None)
+    if flags.get("device_map") is not None and (named is not None or (processes or 1) > 1):
+        raise SettingsError("--device-map spreads one model out: leave out --processes and --devices.")
     if named is None:
         return Places((flags.get("device"),) * (processes or 1))
     devices = [name.strip() for name in named.split(",")]

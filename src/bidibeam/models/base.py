@@ -33,6 +33,7 @@ class LoadOptions(TypedDict, total=False):
     device: str | None
     dtype: str | None
     trust_remote_code: bool
+    device_map: str | Mapping[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True)

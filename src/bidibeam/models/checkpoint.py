@@ -242,8 +242,12 @@ def load_network(folder: Path) -> tuple[ModelConfig, Any]:
         with torch.device("meta"):  # a network of such a size might not fit into memory
             check_weights(weights, create_network(*shape).state_dict(), folder)
     network = create_network(*shape)
-    check_weights(weights, network.state_dict(), folder)
-    network.load_state_dict(weights)
+    expected = network.state_dict()
+    check_weights(weights, expected, folder)
+    # Those that are stored as they are computed with stay in the mapped file, which processes share.
+    network.load_state_dict(
+        {name: tensor.to(expected[name].dtype) for name, tensor in weights.items()}, assign=True
+    )
     return config, network
 
 

@@ -6,14 +6,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bidibeam.errors import RunError, TransformersMissingError
+from bidibeam.errors import RunError, SettingsError, TransformersMissingError
 from bidibeam.models.base import first_process
 from bidibeam.registry import Registry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
-    from bidibeam.models.base import Model
+    from bidibeam.models.base import LoadOptions, Model
 
 MODELS: Registry[Any] = Registry(
     "kind of model",
@@ -24,7 +24,10 @@ MODELS: Registry[Any] = Registry(
         "huggingface": "bidibeam.models.huggingface.configs:HuggingFaceFolder",
     },
 )
-"""Each has `recognises(path)`, `describe(folder)`, `load` with the arguments of that below, and a `title`."""
+"""Each has `recognises(path)`, `describe(folder)`, `load` with the arguments of that below, and a `title`.
+
+One that `spreads` is given `device_map`, too.
+"""
 BUNDLED = "bundled"
 
 
@@ -35,6 +38,7 @@ def load(
     device: str | None = None,
     dtype: str | None = None,
     trust_remote_code: bool = False,
+    device_map: str | Mapping[str, Any] | None = None,
 ) -> Model:
     """Load a model, whatever engine runs it.
 
@@ -46,6 +50,8 @@ def load(
         device: "cpu", "cuda", "cuda:1"; the first GPU, if there is one, by default.
         dtype: "float32", "bfloat16" or "float16", where the engine has a choice.
         trust_remote_code: Whether code that a model's folder brings may run.
+        device_map: In place of a device, how to spread a Hugging Face model that does not fit on one: "auto",
+            "balanced", "balanced_low_0", "sequential", or a device by module, as transformers takes them.
 
     Raises:
         BidibeamError: If there is no such model, it is damaged, or the two do not fit together.
@@ -55,10 +61,16 @@ def load(
         name = bundled_path()
     kind = find_kind(name if name is not None else reverse or "")
     loader: Any = MODELS.get(kind)
+    options: LoadOptions = {"device": device, "dtype": dtype, "trust_remote_code": trust_remote_code}
+    if device_map is not None:
+        if not getattr(loader, "spreads", False):
+            raise SettingsError(
+                f"{name or reverse} is a {find_title(kind)}, which computes on one device: leave out "
+                "`device_map`, and name a `device`."
+            )
+        options["device_map"] = device_map
     with require_transformers(f"A {find_title(kind)}"):
-        model: Model = loader.load(
-            name, reverse, device=device, dtype=dtype, trust_remote_code=trust_remote_code
-        )
+        model: Model = loader.load(name, reverse, **options)
     return model
 
 

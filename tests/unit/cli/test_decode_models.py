@@ -106,6 +106,7 @@ def test_a_pair_replies_as_the_library_does(pair: tuple[Path, Path], hf_sources:
     for arguments, typed in (
         ((regular, "--reverse", reverse, hf_sources), ""),
         ((regular, hf_sources, "--reverse", reverse, "--trust-remote-code", "--dtype", "float32"), ""),
+        ((regular, hf_sources, "--reverse", reverse, "--device-map", "auto"), ""),
         ((regular, "--reverse", reverse), hf_sources.read_text()),
         (("--regular", regular, "--reverse", reverse, hf_sources), ""),
         (("--regular", regular, "--reverse", reverse), hf_sources.read_text()),
@@ -130,6 +131,9 @@ def test_what_does_not_go_together_is_said(pair: tuple[Path, Path], hf_sources: 
             f"bidis needs the {lacks} direction, and bart-{has} has only: {has}. Give a Hugging Face "
         ) in refused("decode", *given, hf_sources, "--strategy", "bidis")
     assert refused("decode", regular, "--reverse", reverse, "no-such.txt").startswith("no-such.txt cannot be")
+    twice = (regular, hf_sources, "--device", "cpu", "--device-map", "auto")
+    told = "--device is 'cpu', and --device-map spreads a model over devices: give one of the two."
+    assert told in refused("decode", *twice)
 
 
 def test_a_model_of_one_direction_answers_by_its_plain_beam_and_says_so(

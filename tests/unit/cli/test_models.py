@@ -186,3 +186,23 @@ def test_other_packages_add_kinds_of_models_and_networks(
 
     assert described(parrot) == {"folder": str(parrot), "says": "hello"}
     assert called("decode", parrot, "--strategy", "vbs", typed="red cat\n").replies == ["red cat!"]
+    told = f"{parrot} is a parrot, which computes on one device: leave out --device-map, and name a --device."
+    assert told in refused("decode", parrot, "--device-map", "auto", typed="red cat\n")
+
+
+@pytest.mark.parametrize("command", ["decode", "chat", "explain", "tune", "score", "serve"])
+def test_a_device_map_reaches_the_model_from_every_command(
+    toy_run: Path, toy_data: PreparedData, tmp_path: Path, command: str
+) -> None:
+    lists = tmp_path / "lists.jsonl"
+    lists.write_text('{"source": "red", "regular": [{"text": "red !"}], "reverse": []}\n')
+    arguments: dict[str, tuple[object, ...]] = {
+        "explain": (toy_run, "red cat"),
+        "tune": (toy_run, "--data", toy_data.path),
+        "score": (lists, "--model", toy_run),
+        "serve": (toy_run, "--port", 0),
+    }
+
+    given = (*arguments.get(command, (toy_run,)), "--device-map", "balanced")
+
+    assert "computes on one device: leave out --device-map" in refused(command, *given, typed="red cat\n")

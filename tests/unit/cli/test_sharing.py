@@ -108,6 +108,7 @@ def _find_worker(parent: int) -> int:
         ("--devices cpu,,cpu", "--devices must be names with commas between them, not 'cpu,,cpu'."),
         ("--devices cpu,cpu,cpu --processes 2", "give at least 3 processes."),
         ("--devices nowhere,cpu", "There is no device 'nowhere' here"),
+        ("--device-map auto --processes 2", "--device-map spreads one model out: leave out --processes"),
         ("--processes 0", "0 is not in the range 1<=x<="),
         ("--processes 2 --line-buffered", "leave out --processes."),
     ],

@@ -179,6 +179,10 @@ def test_a_setting_that_the_engine_lacks_is_named(
     for reverse, dtype in (("other", None), (None, "float16")):  # the folder has its own
         with pytest.raises(SettingsError, match="leave out"):
             bidibeam.load(exported, reverse, dtype=dtype)
+    with pytest.raises(
+        SettingsError, match="is a CTranslate2 model, which computes on one device: leave out"
+    ):
+        bidibeam.load(exported, device_map="auto")
 
 
 def test_what_cannot_be_converted_is_refused_by_name(toy_run: Path, exported: Path, tmp_path: Path) -> None:

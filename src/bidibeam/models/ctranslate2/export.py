@@ -20,6 +20,7 @@ from bidibeam.models.huggingface.configs import find_max_positions
 from bidibeam.models.huggingface.constraints import GenerationConstraints
 from bidibeam.models.huggingface.directional import DirectionalModel, prepare_task
 from bidibeam.models.huggingface.quiet import quiet_transformers
+from bidibeam.models.huggingface.scorer import find_device_of
 
 QUANTIZATIONS = ("int8", "float32")
 CONFIG_DEFAULTS = {
@@ -143,7 +144,7 @@ def _read_constraints(part: DirectionalModel, direction: Direction) -> Generatio
     Raises:
         SettingsError: If it cannot follow one; the message names it.
     """
-    end = torch.tensor([[part.tokenizer.eos_token_id]], device=part.model.device)
+    end = torch.tensor([[part.tokenizer.eos_token_id]], device=find_device_of(part.model))
     task = prepare_task(part.model, end, torch.ones_like(end))
     constraints = task.constraints.forbid([part.tokenizer.pad_token_id])
     if direction is Direction.REVERSE:

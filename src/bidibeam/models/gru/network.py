@@ -131,10 +131,12 @@ class Decoders(nn.Module):
         return readout.view(*words.shape[:3], -1)
 
     def only(self, settings: ModelSettings, index: int) -> Decoders:
-        """One direction's decoder by itself, in evaluation mode."""
-        alone = Decoders(replace(settings, directions=(settings.directions[index],)))
-        alone.load_state_dict({name: tensor[index : index + 1] for name, tensor in self.state_dict().items()})
-        return alone.to(self.v.device).eval()
+        """One direction's decoder by itself, in evaluation mode; its weights are these, not copies."""
+        with torch.device("meta"):
+            alone = Decoders(replace(settings, directions=(settings.directions[index],)))
+        weights = {name: tensor[index : index + 1] for name, tensor in self.state_dict().items()}
+        alone.load_state_dict(weights, assign=True)
+        return alone.eval()
 
     def step(
         self, words: Tensor, state: Tensor, keys: Tensor, memory: Tensor, mask: Tensor

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from bidibeam import work
 from bidibeam.data.tokenization import PAD_ID, START_ID
@@ -59,7 +58,6 @@ class GRUScorer:
         self.decoder = model.decoders.only(model.settings, index)
         self._weight = model.output_weight(index).detach()  # (vocabulary, width)
         self._bias = model.b_output[index].detach()  # (vocabulary,)
-        self._extended = torch.cat((self._weight, self._bias.unsqueeze(1)), dim=1)  # (vocabulary, width + 1)
         self.graphs = GraphCache()
 
     @torch.inference_mode()
@@ -139,13 +137,7 @@ class GRUScorer:
         return [list(islice(values, len(line))) for line in sequences]
 
     def _project(self, readout: Tensor) -> Tensor:
-        """The logits of (rows, width): (rows, vocabulary).
-
-        On a CPU the bias is one more column of the weights, since adding it would be another pass over the
-        logits; a GPU adds it on the way out.
-        """
-        if readout.device.type == "cpu":
-            return F.pad(readout, (0, 1), value=1.0) @ self._extended.t()
+        """The logits of (rows, width): (rows, vocabulary)."""
         return torch.addmm(self._bias, readout, self._weight.t())
 
 

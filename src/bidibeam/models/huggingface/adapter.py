@@ -21,7 +21,13 @@ from bidibeam.models.huggingface.constraints import options_of
 from bidibeam.models.huggingface.directional import DirectionalModel, prepare_task
 from bidibeam.models.huggingface.loading import combine_pair, load_models, load_pair, wrap_loaded
 from bidibeam.models.huggingface.pairs import bad_word_ids, find_unknown
-from bidibeam.models.huggingface.scorer import HFScorer, depends_on_batch, find_obstacle, refusal
+from bidibeam.models.huggingface.scorer import (
+    HFScorer,
+    depends_on_batch,
+    find_device_of,
+    find_obstacle,
+    refusal,
+)
 from bidibeam.models.n_best import rank_hypotheses, to_n_best
 from bidibeam.scores import Signature
 from bidibeam.search.settings import SearchSettings
@@ -105,8 +111,7 @@ class HuggingFaceModel:
     @property
     def device(self) -> torch.device:
         """Where the models compute."""
-        device: torch.device = self._first.model.device
-        return device
+        return find_device_of(self._first.model)
 
     @property
     def batch_size(self) -> int:
@@ -126,7 +131,13 @@ class HuggingFaceModel:
                 f"The similarity compares words by their vectors, and {loaded.name} knows subwords: give "
                 "a file of word `vectors`, or compare by bleu_t."
             )
-        matrix = loaded.model.get_input_embeddings().weight.detach()[ids].float().cpu().numpy()
+        embeddings = loaded.model.get_input_embeddings().weight.detach()
+        if embeddings.is_meta:
+            raise SettingsError(
+                f"The embeddings of {loaded.name} are not in memory, by its device map: give a file of word "
+                "`vectors`."
+            )
+        matrix = embeddings[ids].float().cpu().numpy()
         return WordVectors(words, matrix, "model", "" if loaded.kind == "word" else None)
 
     def check_shared_tokens(self) -> None:

@@ -31,7 +31,9 @@ from bidibeam.models.huggingface.scorer import (
     Inputs,
     check_eval_mode,
     depends_on_batch,
+    find_device_of,
     find_obstacle,
+    is_spread,
     refusal,
     score_in_passes,
     sum_log_probs,
@@ -46,7 +48,7 @@ EARLY_STOPPING = {name: early for early, name in STOPPING_BY_EARLY_STOPPING.item
 COMPARED_TOKENS = 12
 """Tokens of a text for which `generate` and forward must agree."""
 _LOCKS: WeakKeyDictionary[PreTrainedModel, RLock] = WeakKeyDictionary()
-"""Who reads a model whose rotary embeddings change, by model."""
+"""Who reads a model that changes as it reads, by model."""
 EMPTY_SLOT = -1e8
 """Scores below it are those of beams that `generate` never filled."""
 
@@ -75,7 +77,7 @@ def search_by_generate(
     if settings.min_length:
         least = (task.prompt.shape[1], settings.min_length, [*constraints.roles.ends])
         processors.append(MinNewTokensLengthLogitsProcessor(*least, device=device))
-    with _reading_alone(loaded.model), quiet_transformers():
+    with reading_alone(loaded.model), quiet_transformers():
         output = loaded.model.generate(
             **_what_to_read(task),
             generation_config=config,
@@ -177,7 +179,7 @@ def score_by_forward(
                 assert inputs.encoded is not None
                 encoded = torch.stack([inputs.encoded[source][masks[source]] for source, _ in part])
                 read["encoder_outputs"] = BaseModelOutput(last_hidden_state=encoded)
-        with _reading_alone(model):
+        with reading_alone(model):
             output = model(use_cache=False, return_dict=True, **read)
         logits = output.logits[:, -written.shape[1] :].float()  # virtual tokens of an adapter come first
         return sum_log_probs(logits, written, torch.ones_like(written, dtype=torch.bool))
@@ -221,13 +223,15 @@ def check_agreement(model: PreTrainedModel, task: Task) -> None:
 
 
 @contextmanager
-def _reading_alone(model: PreTrainedModel) -> Iterator[None]:
-    """In the block, rotary embeddings that change with the length are this thread's, and begin anew.
+def reading_alone(model: PreTrainedModel) -> Iterator[None]:
+    """In the block, what a model changes as it reads is this thread's: weights that it fetches and lets go.
 
-    The model keeps them; dynamic ones stay with the longest text until they have seen a short one.
+    So are rotary embeddings that change with the length, which begin anew. The model keeps them; dynamic ones
+    stay with the longest text until they have seen a short one.
     """
     changing = find_rope_types(model.config) & {"dynamic", "longrope"}
-    with _LOCKS.setdefault(model, RLock()) if changing else nullcontext():
+    with _LOCKS.setdefault(model, RLock()) if changing or is_spread(model) else nullcontext():
         if "dynamic" in changing:
-            model(input_ids=torch.zeros((1, 1), dtype=torch.long, device=model.device), use_cache=False)
+            first = torch.zeros((1, 1), dtype=torch.long, device=find_device_of(model))
+            model(input_ids=first, use_cache=False)
         yield

@@ -43,6 +43,7 @@ class HuggingFaceFolder:
     """Hugging Face models as `models.loading` knows them."""
 
     title = "Hugging Face model"
+    spreads = True
 
     @staticmethod
     def recognises(path: Path) -> bool:

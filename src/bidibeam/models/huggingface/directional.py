@@ -18,13 +18,18 @@ from transformers.utils import ModelOutput
 from bidibeam.data.tokenization import Kind, find_kind, find_splitter
 from bidibeam.errors import InputError, SettingsError
 from bidibeam.hypotheses import Direction, Hypothesis
-from bidibeam.models.huggingface.by_generate import has_ids, score_sequences, search_by_generate
+from bidibeam.models.huggingface.by_generate import (
+    has_ids,
+    reading_alone,
+    score_sequences,
+    search_by_generate,
+)
 from bidibeam.models.huggingface.configs import find_max_positions, special_token_ids, token_ids
 from bidibeam.models.huggingface.constraints import GenerationConstraints, check_followed, check_searchable
 from bidibeam.models.huggingface.labels import arrange_ids, pad_rows, special_ids
 from bidibeam.models.huggingface.pairs import decode_ids, response_ids, source_ids
 from bidibeam.models.huggingface.quiet import quiet_transformers
-from bidibeam.models.huggingface.scorer import Inputs, find_obstacle
+from bidibeam.models.huggingface.scorer import Inputs, find_device_of, find_obstacle
 from bidibeam.search.beam import beam_search
 from bidibeam.search.settings import SearchSettings
 
@@ -52,7 +57,8 @@ def prepare_task(
 ) -> Task:
     """Have a model's own `generate` prepare inputs and constraints by its generation config and options."""
     check_followed(model.generation_config)  # before generate asks for what it would need
-    with quiet_transformers():  # no notes on lengths of a generation config that are replaced
+    # No notes on lengths of a generation config that are replaced.
+    with reading_alone(model), quiet_transformers():
         task: Task = model.generate(
             input_ids=ids,
             attention_mask=mask,
@@ -315,4 +321,5 @@ class DirectionalModel:
         pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else 0
         side = "right" if model.config.is_encoder_decoder else "left"
         ids, mask = pad_rows(rows, pad, side), pad_rows([[1] * len(row) for row in rows], 0, side)
-        return ids.to(model.device), mask.to(model.device)
+        device = find_device_of(model)
+        return ids.to(device), mask.to(device)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,7 +43,13 @@ from bidibeam.models.huggingface.opening import (
 )
 from bidibeam.models.huggingface.pairs import source_ids
 from bidibeam.models.huggingface.quiet import quiet_transformers
-from bidibeam.models.huggingface.scorer import check_eval_mode, find_obstacle, refusal
+from bidibeam.models.huggingface.scorer import (
+    check_eval_mode,
+    find_device_of,
+    find_obstacle,
+    is_spread,
+    refusal,
+)
 
 if TYPE_CHECKING:
     from bidibeam.models.base import LoadOptions
@@ -55,6 +61,8 @@ TOKENIZERS = ("tokenizer.json", "tokenizer_config.json", "vocab*", "*.model", "*
 HASHED = ("config.json", "generation_config.json", *SAFETENSORS, *TOKENIZERS, SOURCE_TOKENIZER_FILE)
 """Files of a folder on which replies depend."""
 DTYPES = ("float32", "bfloat16", "float16")
+DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
+"""How transformers spreads a model by itself."""
 WAIT = 10.0
 """Seconds for the Hub to answer."""
 CONFIG_ERRORS = (OSError, ValueError, KeyError)
@@ -62,7 +70,12 @@ CONFIG_ERRORS = (OSError, ValueError, KeyError)
 
 
 def load_models(
-    name: str | Path, *, device: str | None = None, dtype: str | None = None, trust_remote_code: bool = False
+    name: str | Path,
+    *,
+    device: str | None = None,
+    dtype: str | None = None,
+    trust_remote_code: bool = False,
+    device_map: str | Mapping[str, Any] | None = None,
 ) -> dict[Direction, DirectionalModel]:
     """Load a model by its direction; of one with a shared encoder both halves.
 
@@ -71,6 +84,7 @@ def load_models(
         device: As `bidibeam.load` has it, like what follows.
         dtype: By default float32 on a CPU, elsewhere as the weights are stored.
         trust_remote_code: Whether code that comes with the model may run.
+        device_map: How to spread it over devices, in place of `device`.
 
     Raises:
         InputError: If there is no such model, or it is incomplete or of no use.
@@ -80,6 +94,7 @@ def load_models(
     where, placed, is_trusted = str(name), find_device(device), trust_remote_code
     if dtype is not None and dtype not in DTYPES:
         raise SettingsError(f"`dtype` is {dtype!r}; choose one of: {', '.join(DTYPES)}.")
+    _check_device_map(device_map, device)
     with explain_errors(f"The config of {where} cannot be used"):
         config = _load_config(where, is_trusted=is_trusted)
     folder = Path(where) if Path(where).is_dir() else None
@@ -87,20 +102,34 @@ def load_models(
         tokenizer = _load_tokenizer(where, is_trusted=is_trusted)
         source_tokenizer = _load_source_tokenizer(where, tokenizer) if has_source_tokenizer(config) else None
         precision = dtype or ("float32" if placed.type == "cpu" else "auto")
-        model, missing = load_weights(where, config, dtype=precision, is_trusted=is_trusted)
+        model, missing = load_weights(
+            where, config, dtype=precision, is_trusted=is_trusted, device_map=device_map
+        )
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise InputError(
             f"The weights of {where} lack {missing[0]!r}{more}: they are those of another model than its "
             "config describes."
         )
-    model = model.to(placed).eval()
+    model = (model.to(placed) if device_map is None else model).eval()
     shown, fingerprint = _identify(where, model)
     metadata = read_metadata(folder) if folder else {}
     source_length = read_length(metadata, "settings", "max_source_length")
     trained_length = read_length(metadata, "settings", "max_response_length")  # the end counted
     lengths = source_length, folder, longest_search(metadata.get("data"), trained_length)
     return _by_direction(model, tokenizer, shown, fingerprint, *lengths, source_tokenizer)
+
+
+def _check_device_map(device_map: str | Mapping[str, Any] | None, device: str | None) -> None:
+    if isinstance(device_map, str) and device_map not in DEVICE_MAPS:
+        raise SettingsError(
+            f"`device_map` is {device_map!r}; choose one of: {', '.join(DEVICE_MAPS)}. One device is named "
+            "by `device`."
+        )
+    if device_map is not None and device is not None:
+        raise SettingsError(
+            f"`device` is {device!r}, and `device_map` spreads a model over devices: give one of the two."
+        )
 
 
 def wrap_loaded(model: Any, tokenizer: Any) -> dict[Direction, DirectionalModel]:
@@ -113,6 +142,11 @@ def wrap_loaded(model: Any, tokenizer: Any) -> dict[Direction, DirectionalModel]
 
 
 def _by_direction(model: Any, tokenizer: Any, *known: Any) -> dict[Direction, DirectionalModel]:
+    if isinstance(model, BidirectionalSeq2Seq) and is_spread(model):
+        raise SettingsError(
+            f"{known[0]} has a shared encoder, and such a model computes on one device: leave out "
+            "`device_map`, or save model.regular and model.reverse each by itself, and give both."
+        )
     loaded = {}
     for half in [model.regular, model.reverse] if isinstance(model, BidirectionalSeq2Seq) else [model]:
         direction = direction_of(half)
@@ -128,6 +162,7 @@ def load_pair(
     device: str | None = None,
     dtype: str | None = None,
     trust_remote_code: bool = False,
+    device_map: str | Mapping[str, Any] | None = None,
 ) -> dict[Direction, DirectionalModel]:
     """Load a regular and a reverse model, or one of the two, each as `load_models` does.
 
@@ -136,7 +171,12 @@ def load_pair(
     """
     if regular is None and reverse is None:
         raise SettingsError("No model was named: give a regular model, a reverse model, or both.")
-    options: LoadOptions = {"device": device, "dtype": dtype, "trust_remote_code": trust_remote_code}
+    options: LoadOptions = {
+        "device": device,
+        "dtype": dtype,
+        "trust_remote_code": trust_remote_code,
+        "device_map": device_map,
+    }
     first = load_models(regular, **options) if regular is not None else {}
     is_same = (
         regular is not None and reverse is not None and Path(regular).resolve() == Path(reverse).resolve()
@@ -181,7 +221,7 @@ def check_usable(loaded: DirectionalModel) -> None:
             f"The tokenizer of {loaded.name} has ids up to {largest:,}, and its weights know only {rows:,} "
             "tokens: they do not belong together."
         )
-    ids = torch.tensor([plain[:: len(plain) // 5 + 1] or [largest]], device=model.device)
+    ids = torch.tensor([plain[:: len(plain) // 5 + 1] or [largest]], device=find_device_of(model))
     try:
         task = prepare_task(model, ids, torch.ones_like(ids))
         score_sequences(model, task.inputs, [[[largest] * 3]])
@@ -230,11 +270,18 @@ def check_whole(folder: Path) -> None:
 
 
 def load_weights(
-    where: str, config: Any, *, dtype: str, is_trusted: bool = False
+    where: str,
+    config: Any,
+    *,
+    dtype: str,
+    is_trusted: bool = False,
+    device_map: str | Mapping[str, Any] | None = None,
 ) -> tuple[Any, Sequence[str]]:
     """A model, and the names of those of its weights that are not there."""
     with explain_errors(f"The weights of {where} cannot be loaded", "."):
-        model, missing = open_model(where, config, dtype=dtype, is_trusted=is_trusted)
+        model, missing = open_model(where, config, dtype=dtype, is_trusted=is_trusted, device_map=device_map)
+    if hasattr(model, "hf_device_map"):  # some may be fetched as it computes
+        return model, missing
     # Transformers need not count weights as missing that nothing was loaded into.
     return model, missing or [name for name, weight in model.named_parameters() if weight.is_meta]
 

@@ -93,7 +93,9 @@ def to_fast(backend: tokenizers.Tokenizer) -> Any:
     )
 
 
-def open_model(where: str, config: Any, *, dtype: Any, is_trusted: bool = False) -> tuple[Any, list[str]]:
+def open_model(
+    where: str, config: Any, *, dtype: Any, is_trusted: bool = False, device_map: Any = None
+) -> tuple[Any, list[str]]:
     """A model of this config, which `open_config` returned, and which of its weights are not there."""
     if find_adapter_config_file(where) is not None:  # transformers would fetch its base, or forget about it
         refuse_adapter(where)
@@ -105,6 +107,7 @@ def open_model(where: str, config: Any, *, dtype: Any, is_trusted: bool = False)
             dtype=getattr(torch, dtype, dtype) if isinstance(dtype, str) else dtype,
             output_loading_info=True,
             trust_remote_code=is_trusted,
+            device_map=device_map,
         )
     return model, sorted(report["missing_keys"])
 

@@ -54,7 +54,21 @@ def find_obstacle(model: PreTrainedModel) -> str | None:
         return "an adapter puts virtual tokens before what it reads"
     if depends_on_batch(model):
         return "its layers are quantised as they go, by all that is in a batch"
+    if is_spread(model):
+        return "its weights are spread over several devices"
     return None
+
+
+def is_spread(model: PreTrainedModel) -> bool:
+    """Whether weights lie on several devices, or some are fetched from memory or disk as it computes."""
+    devices = {weight.device for weight in model.parameters()}
+    return len(devices) > 1 or torch.device("meta") in devices
+
+
+def find_device_of(model: PreTrainedModel) -> torch.device:
+    """Where a model reads ids; from the CPU those of a model whose first weights are fetched are moved."""
+    device: torch.device = model.device
+    return torch.device("cpu") if device.type == "meta" else device
 
 
 def depends_on_batch(model: PreTrainedModel) -> bool:
