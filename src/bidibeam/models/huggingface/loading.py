@@ -230,7 +230,8 @@ def check_usable(loaded: DirectionalModel) -> None:
     except BidibeamError:
         raise
     except Exception as error:  # models of other makes fail in their own ways
-        raise refusal(model, first_sentence(error)) from error
+        reason = ("spread over devices, it fails: " if is_spread(model) else "") + first_sentence(error)
+        raise refusal(model, reason) from error
 
 
 def _load_config(where: str, *, is_trusted: bool) -> Any:

@@ -99,12 +99,18 @@ def test_a_spread_model_is_searched_by_its_own_generate(
     assert [spread.scorer(direction) for direction in Direction] == [None, None]
 
 
-@pytest.mark.parametrize("place", ["parts", "disk"])
+@pytest.mark.parametrize("place", ["parts", "disk", "auto"])
 def test_a_spread_model_writes_the_same(
-    folders: tuple[Path, Path], kind: str, place: str, by_generate: Model
+    folders: tuple[Path, Path], kind: str, place: str, by_generate: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    spread = bidibeam.load(*folders, device_map=PARTS[kind] if place == "parts" else ALL_ON_DISK)
+    maps: dict[str, Any] = {"parts": PARTS[kind], "disk": ALL_ON_DISK, "auto": "auto"}
+    half = (folders[0] / "model.safetensors").stat().st_size // 2
+    monkeypatch.setattr("transformers.integrations.accelerate.get_max_memory", lambda *_: {"cpu": half})
 
+    spread = bidibeam.load(*folders, device_map=maps[place])
+
+    assert isinstance(spread, HuggingFaceModel)
+    assert "disk" in spread.models[Direction.REGULAR].model.hf_device_map.values()
     for direction in Direction:
         lists = (each.n_best(direction, SOURCES, SEARCH) for each in (spread, by_generate))
         for found, expected in zip(*lists, strict=True):
@@ -149,7 +155,7 @@ def test_threads_share_a_spread_model(folders: tuple[Path, Path]) -> None:
     sys.setswitchinterval(1e-5)  # so that threads meet within a layer
     try:
         with ThreadPoolExecutor(4) as pool:
-            assert list(pool.map(answer, range(8))) == [alone] * 8
+            assert list(pool.map(answer, range(4))) == [alone] * 4
     finally:
         sys.setswitchinterval(interval)
 
@@ -235,6 +241,16 @@ def test_what_does_not_spread_a_model_is_refused(tmp_path: Path, options: dict[s
 
     with pytest.raises(BidibeamError, match=told):
         bidibeam.load(folder, **options)
+
+
+def test_what_cannot_be_fetched_is_refused_when_it_is_loaded(tmp_path: Path) -> None:
+    """Marian's positions are computed and not stored, so there is nothing on disk to fetch."""
+    folder = write_model(tmp_path / "marian", "marian")
+
+    with pytest.raises(
+        BidibeamError, match=r"^marian is a .* \(spread over devices, it fails: .*embed_positions"
+    ):
+        bidibeam.load(folder, device_map=ALL_ON_DISK)
 
 
 def test_a_run_computes_on_one_device(toy_run: Path) -> None:
