@@ -36,6 +36,7 @@ import torch
 
 from bidibeam import __version__
 from bidibeam.data.corpora import CORPORA
+from bidibeam.hypotheses import Direction
 from bidibeam.interchange.text_lines import to_line
 
 BIDIBEAM = [sys.executable, "-m", "bidibeam"]
@@ -134,7 +135,9 @@ def gpu(
     sources: Path | None, count: int, long_sources: int, size: str, shared: Sequence[int], out: Path | None
 ) -> None:
     """Decode by processes that share a GPU, and see how busy it is."""
-    rows: list[dict[str, Any]] = []
+    settings = {"sources": count, "long_sources": long_sources, "size": size}
+    rows = read_rows(out, settings)
+    done = [(row["what"], row["sources"], row["processes"]) for row in rows]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         short = write(folder / "short.txt", chitchat(count) if sources is None else read(sources, count))
@@ -150,12 +153,14 @@ def gpu(
             calls.append((f"BART-{size} size, N_B = 10", order, [*pair, file, *flags]))
         for what, order, arguments in calls:
             for processes in shared:
+                if (what, order, processes) in done:
+                    continue
                 devices = ",".join(["cuda:0"] * processes)
                 row = {"what": what, "sources": order, "processes": processes}
                 row |= measure_busy(["decode", *arguments, "--devices", devices])
                 rows.append(row)
                 click.echo(json.dumps(row))
-                record(out, {"sources": count, "long_sources": long_sources, "size": size}, rows)
+                record(out, settings, rows)
 
 
 def measure_busy(arguments: Sequence[Any]) -> dict[str, Any]:
@@ -164,9 +169,8 @@ def measure_busy(arguments: Sequence[Any]) -> dict[str, Any]:
     began = time.perf_counter()
     with (
         watch_gpu() as seen,
-        subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=UNBUFFERED
-        ) as process,
+        tempfile.TemporaryFile("w+") as said,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, text=True, env=UNBUFFERED) as process,
     ):
         assert process.stdout is not None
         process.stdout.readline()
@@ -174,8 +178,9 @@ def measure_busy(arguments: Sequence[Any]) -> dict[str, Any]:
         for _ in process.stdout:
             count += 1
         last = time.perf_counter()
-    if process.returncode:
-        raise click.ClickException(process.stderr.read() if process.stderr else "")
+        if process.wait():
+            said.seek(0)
+            return {"failed": said.read().strip().splitlines()[-1]}
     busy = [each for at, each, _ in seen if first <= at <= last] or [0.0]
     used = max((each for _, _, each in seen), default=0)
     return {
@@ -213,8 +218,11 @@ def write_pair(folder: Path, size: str) -> list[Any]:
     """A regular and a reverse model with random weights: what names them on the command line."""
     from benchmarks.hf import make_model, make_tokenizer
 
+    from bidibeam.hf import mark
+
     for seed, name in enumerate(("regular", "reverse")):
         model = make_model(size, "cuda", "bfloat16", positions=1024, seed=seed)
+        mark(model, Direction(name))
         model.save_pretrained(folder / name)
         make_tokenizer(model.config.vocab_size).save_pretrained(folder / name)
     return [folder / "regular", "--reverse", folder / "reverse"]
@@ -252,21 +260,33 @@ def run(*arguments: object) -> None:
         raise click.ClickException(done.stderr)
 
 
-def record(out: Path | None, settings: dict[str, Any], rows: list[dict[str, Any]]) -> None:
-    """Write the numbers, with what is needed to repeat them."""
-    if out is None:
-        return
-    has_gpu = torch.cuda.is_available()
-    signature = {
+def sign(settings: dict[str, Any]) -> dict[str, Any]:
+    """What is needed to repeat the numbers."""
+    return {
         "bidibeam": __version__,
         "python": platform.python_version(),
         "torch": torch.__version__,
         "threads": torch.get_num_threads(),
-        "device": torch.cuda.get_device_name() if has_gpu else platform.machine(),
+        "device": torch.cuda.get_device_name() if torch.cuda.is_available() else platform.machine(),
         **settings,
     }
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(json.dumps({"signature": signature, "rows": rows}, indent=2) + "\n", encoding="utf-8")
+
+
+def read_rows(out: Path | None, settings: dict[str, Any]) -> list[dict[str, Any]]:
+    """The rows that an earlier call with the same signature has measured."""
+    if out is None or not out.exists():
+        return []
+    content = json.loads(out.read_text(encoding="utf-8"))
+    found: list[dict[str, Any]] = content["rows"] if content["signature"] == sign(settings) else []
+    return found
+
+
+def record(out: Path | None, settings: dict[str, Any], rows: list[dict[str, Any]]) -> None:
+    """Write the numbers with their signature."""
+    if out is not None:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        content = {"signature": sign(settings), "rows": rows}
+        out.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

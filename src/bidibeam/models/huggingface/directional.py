@@ -162,6 +162,11 @@ class DirectionalModel:
     max_length: int | None = None
     source_tokenizer: Any = None
 
+    @cached_property
+    def positions(self) -> int | None:
+        """How many tokens it has positions for; transformers copies the whole config to tell, so once."""
+        return find_max_positions(self.model.config)
+
     @property
     def reader(self) -> Any:
         """What tokenises sources."""
@@ -250,7 +255,7 @@ class DirectionalModel:
         written = [[arrange_ids(ids, self.direction, special)[:first] for ids in line] for line in sequences]
         longest = [max(map(len, line), default=1) for line in written]
         ids, mask = self.encode_sources(sources, [self.find_source_limit(max(1, steps)) for steps in longest])
-        most = None if config.is_encoder_decoder else find_max_positions(config)
+        most = None if config.is_encoder_decoder else self.positions
         if len(sources) > 1 and most is not None and int(mask.sum(1).max()) + max(longest) > most:
             # The longest text has no room behind the longest prompt.
             pairs = zip(sources, sequences, strict=True)
@@ -270,8 +275,7 @@ class DirectionalModel:
 
         At most as many as asked, by default as many as the longest source of training has.
         """
-        config = self.model.config
-        positions = find_max_positions(config)
+        config, positions = self.model.config, self.positions
         known = self.max_source_length if asked is None else asked
         if positions is None:
             return known
@@ -289,7 +293,7 @@ class DirectionalModel:
         Replies are scored with an end each, so that those cut off are one token longer.
         """
         config, steps = self.model.config, task.constraints.max_new_tokens
-        positions = find_max_positions(config)
+        positions = self.positions
         if positions is None or getattr(config, "rope_parameters", None):  # these go on, as in generate
             return
         begun = task.prompt.shape[1] if config.is_encoder_decoder else int(task.inputs.mask.sum(1).max())
