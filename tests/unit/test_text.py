@@ -15,7 +15,8 @@ TEXTS = st.lists(st.text(st.characters(codec=None)))  # halves of surrogate pair
 def test_packed_texts_are_what_a_list_is(texts: list[str], part: slice) -> None:
     packed = PackedTexts(iter(texts))
 
-    assert (len(packed), [*packed], packed) == (len(texts), texts, texts)
+    assert (len(packed), [*packed]) == (len(texts), texts)
+    assert packed == texts
     assert packed[part] == texts[part] == [*packed[part]]
     for place in range(-len(texts), len(texts)):
         assert packed[place] == texts[place]

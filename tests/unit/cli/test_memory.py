@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit.cli.calls import called, write_lines
 
-FEW, MANY = 300, 1200
+FEW, MANY = 600, 1800
 WORDS = ["the", "tea", "is", "cold", "now"]
 
 
