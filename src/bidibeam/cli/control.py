@@ -11,7 +11,6 @@ from bidibeam.cli.console import note, track
 from bidibeam.errors import SettingsError
 from bidibeam.fields import show_value
 from bidibeam.hypotheses import Direction
-from bidibeam.interchange.on_disk import OnDisk
 
 if TYPE_CHECKING:
     from bidibeam.interchange.reading import Replies
@@ -69,7 +68,7 @@ def search_with_control(files: Sequence[Replies], name: str, writer: Model | Non
         used = use_control(file.beams, control, control.batch_size, search=search, writer=writer)
         lists = track(used, len(file.beams), "scoring with the control")
         signature = file.signature.extended(control=control.fingerprint)
-        completed.append(replace(file, beams=OnDisk(lists), signature=signature))
+        completed.append(replace(file, beams=list(lists), signature=signature))
     return completed
 
 

@@ -24,7 +24,7 @@ from bidibeam.cli.control import find_controlled, search_with_control
 from bidibeam.cli.output import check_not_input
 from bidibeam.errors import InputError, SettingsError, UnknownNameError
 from bidibeam.files import write_json
-from bidibeam.interchange.on_disk import IdsOnDisk, OnDisk
+from bidibeam.interchange.on_disk import IdsOnDisk
 from bidibeam.interchange.reading import read_replies, read_sources, with_references
 from bidibeam.interchange.text_lines import has_ending
 from bidibeam.metrics import DEFAULT_METRIC, DEFAULT_METRICS
@@ -320,8 +320,7 @@ def _build_systems(
         warm_up(strategy)
         tuned_by = () if tuned is None else (("tuned", tuned.name),)
         facts = (*tuned_by, *file.signature.facts)
-        kept: Any = {"workers": workers, "track": track, "keep": OnDisk}
-        systems.append(choose_system(name, strategy, file.beams, facts=facts, **kept))
+        systems.append(choose_system(name, strategy, file.beams, facts=facts, workers=workers, track=track))
     return systems
 
 

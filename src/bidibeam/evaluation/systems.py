@@ -124,14 +124,12 @@ def choose_system(
     replies_only: bool = True,
     workers: int = 1,
     track: Callable[[Iterator[Ranking], int, str], Iterable[Ranking]] | None = None,
-    keep: Callable[[Iterable[Ranking]], Sequence[Ranking]] = list,
 ) -> System:
     """Lets a strategy choose among lists that hold what it needs: a system under test.
 
     By default N_B is the number of hypotheses it can choose from (the longest regular list, and with it the
     reverse one where both are used). The signature is that of the strategy, `facts` on the lists, and this
-    version. `track` reports rankings to a progress bar: the rankings, how many there will be, and the name;
-    `keep` puts them where they take little memory.
+    version. `track` reports rankings to a progress bar: the rankings, how many there will be, and the name.
     """
     rankings = (
         ranking
@@ -144,7 +142,7 @@ def choose_system(
         name,
         _beam_size(strategy, beams) if beam_size is None else beam_size,
         beams,
-        keep(rankings if track is None else track(rankings, len(beams), name)),
+        list(rankings if track is None else track(rankings, len(beams), name)),
         Signature((*strategy.signature.facts, *facts)).extended(bidibeam=__version__),
     )
 

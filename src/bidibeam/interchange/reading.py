@@ -111,10 +111,10 @@ NOT_KNOWN = Signature(())
 
 @dataclass(frozen=True)
 class Replies:
-    """A file of replies or n-best lists, all of it kept on disk; what it does not say is 0, empty or None."""
+    """A file of replies or n-best lists, read whole; what it does not say is 0, empty or None."""
 
     file: str
-    beams: Sequence[Beams]  # with all hypotheses if those were asked for, or else with the reply alone
+    beams: Sequence[Beams]  # with all hypotheses if those were asked for, or else the reply alone, on disk
     has_lists: bool  # whether it is an n-best file
     beam_size: int  # N_B
     signature: Signature  # how its replies came about
@@ -153,14 +153,15 @@ def read_replies(file: str, *, whole_lists: bool = False) -> Replies:
     has_lists = has_objects or foreign is not None
     written_by = read_signature(lines) if has_objects else NOT_KNOWN
     beam_size, ranked_by = 0, ""
+    beams: Sequence[Beams]
     if not has_lists:
         beams = OnDisk(Beams(str(number), "", regular=_as_list(line), line=number) for number, line in lines)
     elif whole_lists:
-        beams = OnDisk(create_format(foreign or "jsonl", {}).read(lines))
+        beams = list(create_format(foreign or "jsonl", {}).read(lines))
     elif foreign is not None:
-        beams = OnDisk[Beams]()
+        beams = firsts = OnDisk[Beams]()
         for each in create_format(foreign, {}).read(lines):
-            beams.add(replace(each, regular=NBest(each.regular.hypotheses[:1])))
+            firsts.add(replace(each, regular=NBest(each.regular.hypotheses[:1])))
             beam_size = max(beam_size, len(each.regular))
     else:
         beams, beam_size, ranked_by = _read_first_places(lines)
@@ -255,7 +256,8 @@ def with_references(files: Sequence[Replies], references_file: str | None = None
     completed = []
     for each in files:
         pairs = zip(each.beams, references, strict=True)
-        with_them = OnDisk(replace(beams, references=texts) for beams, texts in pairs)
+        keep: Any = type(each.beams)  # a list, or on disk
+        with_them = keep(replace(beams, references=texts) for beams, texts in pairs)
         completed.append(replace(each, beams=with_them))
     return completed
 
