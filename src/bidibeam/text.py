@@ -48,6 +48,39 @@ class PackedTexts(Sequence[str]):
     __hash__ = None  # type: ignore[assignment]
 
 
+class PackedGroups(Sequence[tuple[str, ...]]):
+    """Groups of texts likewise, such as the references of each source."""
+
+    def __init__(self, groups: Iterable[Iterable[str]] = ()) -> None:
+        self._texts, self._ends = PackedTexts(), array("I", [0])
+        for group in groups:
+            for text in group:
+                self._texts.append(text)
+            self._ends.append(len(self._texts))
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    @overload
+    def __getitem__(self, place: int) -> tuple[str, ...]: ...
+    @overload
+    def __getitem__(self, place: slice) -> PackedGroups: ...
+    def __getitem__(self, place: int | slice) -> tuple[str, ...] | PackedGroups:
+        places = range(len(self))[place]
+        if isinstance(places, range):
+            return PackedGroups(map(self.__getitem__, places))
+        return tuple(self._texts[at] for at in range(self._ends[places], self._ends[places + 1]))
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, PackedGroups):
+            return self._ends == other._ends and self._texts == other._texts
+        if not isinstance(other, list):
+            return NotImplemented
+        return len(self) == len(other) and all(map(eq, self, other))
+
+    __hash__ = None  # type: ignore[assignment]
+
+
 def printable(text: str) -> str:
     """The text without control characters, but for tabs and line breaks."""
     return UNPRINTABLE.sub("", text)

@@ -12,6 +12,7 @@ from bidibeam.errors import InputError
 from bidibeam.metrics import METRICS, build_metric
 from bidibeam.metrics.scoring import has_statistics, measure, score
 from bidibeam.protocols import Metric
+from bidibeam.text import PackedGroups, PackedTexts
 
 REPLIES = [
     "I do not know what you mean",
@@ -72,6 +73,24 @@ def test_statistics_are_one_row_a_reply_and_alone_what_they_are_in_company(metri
     expected = [value(metric, REPLIES, SEVERAL), value(metric, REPLIES[:2], SEVERAL[:2])]
     assert metric.values(sums).tolist() == pytest.approx(expected)
     assert np.isfinite(metric.values(metric.statistics(["a", "", ""], [("",), ("",), ("a", "")]))).all()
+
+
+def test_many_replies_are_measured_in_parts_and_counts_in_few_bytes(
+    metric: Metric, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = measure(metric, REPLIES, SEVERAL)
+    monkeypatch.setattr("bidibeam.metrics.scoring.AT_ONCE", 4)
+
+    parts = measure(metric, PackedTexts(REPLIES), PackedGroups(SEVERAL))
+
+    if has_statistics(metric):
+        expected = metric.statistics(REPLIES, SEVERAL)
+        assert [np.array_equal(found, expected) for found in (whole, parts)] == [True, True]
+        are_counts = np.array_equal(expected, expected.round())
+        assert {np.asarray(found).dtype for found in (whole, parts)} == {
+            np.dtype(np.uint8 if are_counts else np.float64)
+        }
+    assert score(metric, whole) == score(metric, parts)
 
 
 def test_a_right_answer_among_the_references_is_no_worse_than_any(name: str, metric: Metric) -> None:

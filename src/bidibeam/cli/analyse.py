@@ -19,7 +19,6 @@ from bidibeam.files import write_json
 from bidibeam.hypotheses import Beams
 from bidibeam.interchange.lists import ListReader
 from bidibeam.metrics import DEFAULT_METRIC
-from bidibeam.metrics.scoring import sign_references
 
 if TYPE_CHECKING:
     from bidibeam.api.tuned import TunedSettings
@@ -249,6 +248,8 @@ def _share_reason(lacking: Mapping[str, str]) -> dict[str, str]:
 
 def _describe(evidence: Evidence, vectors: Path | None) -> dict[str, Any]:
     """What analyses of lists depend on: settings, and each system's signature."""
+    from bidibeam.metrics.scoring import sign_references  # brings NumPy
+
     references = [line.references for sizes in evidence.systems.values() for line in sizes[max(sizes)].beams]
     metric = evidence.metric.signature
     return {

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import cycle, product
+from itertools import chain, cycle, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +24,7 @@ from bidibeam.cli.control import find_controlled, search_with_control
 from bidibeam.cli.output import check_not_input
 from bidibeam.errors import InputError, SettingsError, UnknownNameError
 from bidibeam.files import write_json
+from bidibeam.interchange.on_disk import IdsOnDisk
 from bidibeam.interchange.reading import read_replies, read_sources, with_references
 from bidibeam.interchange.text_lines import has_ending
 from bidibeam.metrics import DEFAULT_METRIC, DEFAULT_METRICS
@@ -176,7 +176,7 @@ def evaluate(
         found += _build_systems(lists, controls, [each for each in settings if each[0] in controlled], **how)
     inputs.note_case(
         (reply for system in found for reply in system.replies),
-        (text for line in found[0].beams for text in line.references),
+        chain.from_iterable(found[0].references),
         wanted,
     )
     tested = [metric.name for metric in wanted] if metrics else [DEFAULT_METRIC]
@@ -272,8 +272,11 @@ def _read_replies(files: Sequence[str], references_file: str | None, *, needs_li
 def _note_repeated(file: str) -> None:
     """Say so if a table has sources on several lines: each line is scored, with its own reference alone."""
     if has_ending(file, ".tsv"):
-        counts = Counter(each.source for each in read_sources(file))
-        if repeated := sum(count > 1 for count in counts.values()):
+        known, known_twice = IdsOnDisk(), IdsOnDisk()
+        sources = (
+            each.source for each in read_sources(file) if known.find_earlier(each.source, 0) is not None
+        )
+        if repeated := sum(known_twice.find_earlier(source, 0) is None for source in sources):
             note(
                 f"{format_count(repeated, 'source stands', 'sources stand')} on several lines of {file}, and "
                 "each line is scored with its own reference. `bidibeam prepare tsv` makes one item of them, "
@@ -304,12 +307,11 @@ def _build_systems(
             file.check(settings.requirements, settings.name)
         if used is not None:
             inputs.note_other_model(used, file.file, file.written_by)
-    lists = [beams for file in files for beams in file.beams]
-    space = inputs.word_vectors(vectors, lists)
+    space = inputs.word_vectors(vectors, chain.from_iterable(file.beams for file in files))
     strategies = [settings.build(max_length=max_length, space=space) for settings, _ in chosen_by]
     if vectors is not None and not any(settings.uses_vectors for settings, _ in chosen_by):
         raise SettingsError("No --strategy uses word vectors: leave --vectors out.")
-    inputs.note_length(strategies, lists)
+    inputs.note_length(strategies, chain.from_iterable(file.beams for file in files))
     for file in (file for file in files if file.signature.get("control") is None):  # told once
         inputs.note_other_length(strategies, file.file, file.written_by)
     systems = []

@@ -15,7 +15,7 @@ from bidibeam.cli.on_ray import check_unused, find_default, run_on_ray, take_exe
 from bidibeam.cli.output import check_output, write_answers
 from bidibeam.cli.sharing import take_places
 from bidibeam.decoding.decoder import Ranker
-from bidibeam.interchange.on_disk import ListsOnDisk
+from bidibeam.interchange.on_disk import OnDisk
 from bidibeam.strategies import STRATEGIES
 from bidibeam.strategies.ranking import BATCH_SIZE, is_parallel, warm_up
 
@@ -81,7 +81,7 @@ def rerank(
     if settings is None:
         recommended = None if tuned is None else tuned.recommended
         if recommended is None:
-            lists = ListsOnDisk(track(reader, None, "reading", lines=reader.first_file))
+            lists = OnDisk(track(reader, None, "reading", lines=reader.first_file))
         name = recommended or default_for_lists(lists or ())
         why = "recommended by tuned.json" if recommended else "the default for such lists"
         told, settings = f"Strategy: {name} ({why})", StrategySettings.named(name)
@@ -89,7 +89,7 @@ def rerank(
     settings.check_tuned()
     checked = reader.check(settings.requirements, settings.name, lists)
     if lists is None:
-        lists = ListsOnDisk(track(checked, None, "reading", lines=reader.first_file))
+        lists = OnDisk(track(checked, None, "reading", lines=reader.first_file))
     else:
         deque(checked, maxlen=0)
     if told:

@@ -103,7 +103,7 @@ class RewardedVbs:
         self._vbs = vbs
         self._segments = [split_rewards(line.regular) for line in vbs.beams]
 
-    def replies(self, reward: float) -> list[str]:
+    def replies(self, reward: float) -> Sequence[str]:
         """Returns the replies; VBS's own where there is no reward."""
         if reward == 0.0:
             return self._vbs.replies

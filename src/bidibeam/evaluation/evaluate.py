@@ -72,7 +72,7 @@ def score_system(
         scores[metric.name] = score_metric(
             system, metric, (resampling or Resampling()) if has_interval else None
         )
-    empty = sum(not words for words in system.reply_words)
+    empty = sum(not split_words(reply) for reply in system.replies)
     return {"signature": str(system.signature), "empty": empty, "scores": scores}
 
 

@@ -26,7 +26,7 @@ import sacrebleu
 
 from bidibeam.metrics.ngrams import sign
 from bidibeam.metrics.resampling import Resampling, bootstrap, count_sources, interval, sum_samples
-from bidibeam.metrics.scoring import Texts, score
+from bidibeam.metrics.scoring import Texts, add_up, score
 from bidibeam.scores import Signature
 
 if TYPE_CHECKING:
@@ -57,23 +57,34 @@ class Samples:
         if isinstance(self.measured, Texts):
             return np.array(list(self._swap_texts(other)))
         assert not isinstance(other.measured, Texts)  # both come from one call
-        swapped = other.selected + (self.measured.sum(axis=0) - self.selected)  # (trials, columns)
-        rest = self.selected + (other.measured.sum(axis=0) - other.selected)
+        swapped = other.selected + (add_up(self.measured) - self.selected)  # (trials, columns)
+        rest = self.selected + (add_up(other.measured) - other.selected)
         distances: Array = np.abs(self.metric.values(swapped) - self.metric.values(rest))
         return distances
 
     def _swap_texts(self, other: Samples) -> Iterator[float]:
         metric: Any = self.metric
         replies, references = self.measured
-        pairs = list(zip(replies, other.measured[0], strict=True))
-        for selected in self.selected.tolist():
-            one, two = (
-                metric.score(
-                    [pair[is_other] for pair, is_other in zip(pairs, chosen, strict=True)], references
-                )
-                for chosen in ([not own for own in selected], selected)
+        for selected in self.selected:
+            pair = (
+                Swapped(replies, other.measured[0], ~selected),
+                Swapped(replies, other.measured[0], selected),
             )
+            one, two = (metric.score(each, references) for each in pair)
             yield abs(one - two)
+
+
+class Swapped(Sequence[str]):
+    """Replies of one system, and of another where they are swapped."""
+
+    def __init__(self, own: Sequence[str], others: Sequence[str], is_swapped: Array) -> None:
+        self._sides, self._is_swapped = (own, others), is_swapped
+
+    def __len__(self) -> int:
+        return len(self._is_swapped)
+
+    def __getitem__(self, place: Any) -> Any:
+        return self._sides[int(self._is_swapped[place])][place]
 
 
 @dataclass(frozen=True, slots=True)

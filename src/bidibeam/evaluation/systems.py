@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from bidibeam._version import __version__
 from bidibeam.errors import BidibeamError, InputError
@@ -18,6 +18,7 @@ from bidibeam.metrics.scoring import Texts, has_statistics, measure, score
 from bidibeam.scores import Signature
 from bidibeam.strategies.ranking import BATCH_SIZE, check_requirements, rank_all
 from bidibeam.strategies.settings import TUNED_VBS, StrategySettings, strategy_named
+from bidibeam.text import PackedGroups, PackedTexts
 
 if TYPE_CHECKING:
     from bidibeam.protocols import Array, Metric, Strategy
@@ -70,9 +71,9 @@ class System:
     signature: Signature
 
     @cached_property
-    def replies(self) -> list[str]:
+    def replies(self) -> Sequence[str]:
         """One per source; empty where nothing was found."""
-        return [ranking.text for ranking in self.rankings]
+        return PackedTexts(ranking.text for ranking in self.rankings)
 
     @cached_property
     def reply_words(self) -> list[Sequence[str]]:
@@ -80,12 +81,9 @@ class System:
         return [split_words(reply) for reply in self.replies]
 
     @cached_property
-    def references(self) -> list[tuple[str, ...]]:
+    def references(self) -> Sequence[tuple[str, ...]]:
         """What people answered, one text or more for each source."""
-        for line in self.beams:
-            if not line.references:
-                raise InputError(f"Source {line.id!r} has no reference, so its reply cannot be scored.")
-        return [line.references for line in self.beams]
+        return PackedGroups(map(_get_references, self.beams))
 
     def measure(self, metric: Metric) -> Array | Texts:
         """Returns what a metric's scores and tests are computed from; once for each metric."""
@@ -96,6 +94,12 @@ class System:
     @cached_property
     def _measured(self) -> dict[Metric, Array | Texts]:
         return {}
+
+
+def _get_references(line: Beams) -> tuple[str, ...]:
+    if not line.references:
+        raise InputError(f"Source {line.id!r} has no reference, so its reply cannot be scored.")
+    return line.references
 
 
 def with_oracle(settings: StrategySettings, metric: Metric | None) -> StrategySettings:
@@ -145,12 +149,35 @@ def choose_system(
 
 def system_from_replies(name: str, beams: Sequence[Beams], signature: Signature, *, beam_size: int) -> System:
     """Returns a system whose replies are known: each source's only hypothesis; N_B is 0 if unknown."""
-    rankings = [
-        Ranking(tuple(Ranked(reply, Direction.REGULAR, 0, 0.0) for reply in line.regular)) for line in beams
-    ]
     if "bidibeam" not in dict(signature.facts):
         signature = signature.extended(bidibeam=__version__)
-    return System(name, beam_size, beams, rankings, signature)
+    return System(name, beam_size, beams, _OnlyReplies(beams), signature)
+
+
+@dataclass(frozen=True)
+class _OnlyReplies(Sequence[Ranking]):
+    """Rankings of one hypothesis or none, made as they are asked for."""
+
+    beams: Sequence[Beams]
+
+    def __len__(self) -> int:
+        return len(self.beams)
+
+    def __iter__(self) -> Iterator[Ranking]:
+        return map(self._rank, self.beams)
+
+    @overload
+    def __getitem__(self, place: int) -> Ranking: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Ranking]: ...
+    def __getitem__(self, place: int | slice) -> Ranking | list[Ranking]:
+        if isinstance(place, slice):
+            return list(map(self._rank, self.beams[place]))
+        return self._rank(self.beams[place])
+
+    @staticmethod
+    def _rank(line: Beams) -> Ranking:
+        return Ranking(tuple(Ranked(reply, Direction.REGULAR, 0, 0.0) for reply in line.regular))
 
 
 def choose_systems(
@@ -267,7 +294,7 @@ class Evidence:
         return system
 
     @cached_property
-    def references(self) -> list[tuple[str, ...]]:
+    def references(self) -> Sequence[tuple[str, ...]]:
         """What people answered."""
         return next(iter(self.widest.values())).references
 

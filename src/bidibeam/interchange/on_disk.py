@@ -1,4 +1,4 @@
-"""Ids and lists of many sources in temporary files, so that memory does not grow with their number.
+"""Ids, lists and whatever there is of many sources in temporary files: memory does not grow with them.
 
 SQLite holds them: up to two megabytes in memory, and what is more in a file that nobody else can see and
 that goes with the process. `TMPDIR` names its folder, or else it lies in /var/tmp.
@@ -10,12 +10,10 @@ import errno
 import pickle
 import sqlite3
 import weakref
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypeVar, overload
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from bidibeam.hypotheses import Beams
+Item = TypeVar("Item")
 
 
 class IdsOnDisk:
@@ -33,27 +31,39 @@ class IdsOnDisk:
         return int(earlier)
 
 
-class ListsOnDisk:
-    """Lists of many sources, to be gone through as often as needed, each time one source in memory."""
+class OnDisk(Sequence[Item]):
+    """Items to be gone through as often as needed, each time with one of them in memory."""
 
-    def __init__(self, lists: Iterable[Beams] = ()) -> None:
-        self._database = _create(self, "CREATE TABLE lists (place INTEGER PRIMARY KEY, pickled BLOB)")
+    def __init__(self, items: Iterable[Item] = ()) -> None:
+        self._database = _create(self, "CREATE TABLE items (place INTEGER PRIMARY KEY, pickled BLOB)")
         self._count = 0
-        for beams in lists:
-            self.add(beams)
+        for item in items:
+            self.add(item)
 
-    def add(self, beams: Beams, place: int | None = None) -> None:
-        """Keep a source's lists, behind the others or at a place of its own, by which all are sorted."""
-        pickled = pickle.dumps(beams, pickle.HIGHEST_PROTOCOL)
-        _execute(self._database, "INSERT INTO lists VALUES (?, ?)", (place, pickled))
+    def add(self, item: Item, place: int | None = None) -> None:
+        """Keep an item behind the others, or all of them sorted by places of their own, to be iterated."""
+        pickled = pickle.dumps(item, pickle.HIGHEST_PROTOCOL)
+        _execute(self._database, "INSERT INTO items VALUES (?, ?)", (place, pickled))
         self._count += 1
 
     def __len__(self) -> int:
         return self._count
 
-    def __iter__(self) -> Iterator[Beams]:
-        rows = _execute(self._database, "SELECT pickled FROM lists ORDER BY place")
+    def __iter__(self) -> Iterator[Item]:
+        rows = _execute(self._database, "SELECT pickled FROM items ORDER BY place")
         return (pickle.loads(pickled) for (pickled,) in rows)
+
+    @overload
+    def __getitem__(self, place: int) -> Item: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Item]: ...
+    def __getitem__(self, place: int | slice) -> Item | list[Item]:
+        places = range(len(self))[place]
+        if isinstance(places, range):
+            return [self[each] for each in places]
+        ((pickled,),) = _execute(self._database, "SELECT pickled FROM items WHERE place = ?", (places + 1,))
+        item: Item = pickle.loads(pickled)
+        return item
 
 
 def _create(owner: object, table: str) -> sqlite3.Connection:

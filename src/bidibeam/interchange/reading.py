@@ -11,8 +11,8 @@ from bidibeam.data import words
 from bidibeam.errors import InputError
 from bidibeam.hypotheses import Beams, Direction, NBest
 from bidibeam.interchange.formats import create_format, make_hypothesis, recognise_format
-from bidibeam.interchange.nbest import Jsonl, parse_beams
-from bidibeam.interchange.on_disk import IdsOnDisk
+from bidibeam.interchange.nbest import parse_beams
+from bidibeam.interchange.on_disk import IdsOnDisk, OnDisk
 from bidibeam.interchange.text_lines import (
     JsonObject,
     Lines,
@@ -116,10 +116,10 @@ NOT_KNOWN = Signature(())
 
 @dataclass(frozen=True)
 class Replies:
-    """A file of replies or of n-best lists, read whole; what the file does not say is 0, empty or None."""
+    """A file of replies or n-best lists, read whole; what it does not say is 0, empty or None."""
 
     file: str
-    beams: Sequence[Beams]  # with all hypotheses if those were asked for, or else with the reply alone
+    beams: Sequence[Beams]  # with all hypotheses if those were asked for, or else the reply alone, on disk
     has_lists: bool  # whether it is an n-best file
     beam_size: int  # N_B
     signature: Signature  # how its replies came about
@@ -158,15 +158,16 @@ def read_replies(file: str, *, whole_lists: bool = False) -> Replies:
     has_lists = has_objects or foreign is not None
     written_by = read_signature(lines) if has_objects else NOT_KNOWN
     beam_size, ranked_by = 0, ""
-    if foreign is not None:
-        beams = list(create_format(foreign, {}).read(lines))
-        if not whole_lists:
-            beam_size = max((len(each.regular) for each in beams), default=0)
-            beams = [replace(each, regular=NBest(each.regular.hypotheses[:1])) for each in beams]
-    elif not has_lists:
-        beams = [Beams(str(number), "", regular=_as_list(line), line=number) for number, line in lines]
+    beams: Sequence[Beams]
+    if not has_lists:
+        beams = OnDisk(Beams(str(number), "", regular=_as_list(line), line=number) for number, line in lines)
     elif whole_lists:
-        beams = list(Jsonl().read(lines))
+        beams = list(create_format(foreign or "jsonl", {}).read(lines))
+    elif foreign is not None:
+        beams = firsts = OnDisk[Beams]()
+        for each in create_format(foreign, {}).read(lines):
+            firsts.add(replace(each, regular=NBest(each.regular.hypotheses[:1])))
+            beam_size = max(beam_size, len(each.regular))
     else:
         beams, beam_size, ranked_by = _read_first_places(lines)
     if not beams:
@@ -195,9 +196,9 @@ def read_weights(signature: Signature) -> frozenset[str]:
     return frozenset(weights - {""})
 
 
-def _read_first_places(lines: Lines) -> tuple[list[Beams], int, str]:
+def _read_first_places(lines: Lines) -> tuple[OnDisk[Beams], int, str]:
     """The reply of each of n-best lists, the most hypotheses that one has, and what ranked them."""
-    replies: list[Beams] = []
+    replies: OnDisk[Beams] = OnDisk()
     beam_size, ranked_by = 0, ""
     for entry in lines.objects():
         lists = {direction.value: entry.fields.get(direction) for direction in Direction}
@@ -213,7 +214,7 @@ def _read_first_places(lines: Lines) -> tuple[list[Beams], int, str]:
                 f"{entry.place}: its replies were ranked by {signature or 'nothing'}, but those of line "
                 f"{replies[0].line} by {ranked_by or 'nothing'}. Give each system a file of its own."
             )
-        replies.append(replace(beams, regular=regular, reverse=NBest()))
+        replies.add(replace(beams, regular=regular, reverse=NBest()))
         beam_size = max(beam_size, sum(len(items) for items in lists.values() if items is not None))
     return replies, beam_size, ranked_by
 
@@ -243,12 +244,12 @@ def with_references(files: Sequence[Replies], references_file: str | None = None
     first, lists = files[0], [each for each in files if each.has_lists]
     for each in files:
         _check_counts(first, each.file, len(each.beams), ("reply", "replies"))
-    for each in lists:
+    for each in lists[1:]:
         _check_same("source", each, lists[0])
     if references_file is None:
-        references = _own_references(first.file, lists)
+        references = OnDisk(_own_references(first.file, lists))
     else:
-        references = list(read_references(references_file))
+        references = OnDisk(read_references(references_file))
         if not references:
             raise InputError(f"{references_file} is empty; it must hold one reference for each reply.")
         _check_counts(first, references_file, len(references), ("reference", "references"))
@@ -260,17 +261,18 @@ def with_references(files: Sequence[Replies], references_file: str | None = None
     completed = []
     for each in files:
         pairs = zip(each.beams, references, strict=True)
-        completed.append(replace(each, beams=[replace(beams, references=texts) for beams, texts in pairs]))
+        keep: Any = type(each.beams)  # a list, or on disk
+        with_them = keep(replace(beams, references=texts) for beams, texts in pairs)
+        completed.append(replace(each, beams=with_them))
     return completed
 
 
-def _own_references(file: str, lists: Sequence[Replies]) -> list[tuple[str, ...]]:
+def _own_references(file: str, lists: Sequence[Replies]) -> Iterator[tuple[str, ...]]:
     """Those that the n-best files bring along; it is enough if one of them has a source's."""
     if not lists:
         raise InputError(f"{file} holds replies and no references: give references_file, one a line.")
-    for each in lists:
+    for each in lists[1:]:
         _check_same("references", each, lists[0])
-    references = []
     for index, lines in enumerate(zip(*(each.beams for each in lists), strict=True)):
         found = next((beams.references for beams in lines if beams.references), ())
         if not found:
@@ -278,8 +280,7 @@ def _own_references(file: str, lists: Sequence[Replies]) -> list[tuple[str, ...]
                 f'{lists[0].place(index)}: source {lines[0].id!r} has no "reference", so its reply cannot be '
                 "scored. Add it, or give references_file."
             )
-        references.append(found)
-    return references
+        yield found
 
 
 def _check_counts(first: Replies, file: str, count: int, nouns: tuple[str, str]) -> None:

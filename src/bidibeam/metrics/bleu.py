@@ -11,7 +11,15 @@ import numpy as np
 from sacrebleu.metrics.bleu import BLEU
 
 from bidibeam.errors import check_choice
-from bidibeam.metrics.ngrams import WORDS, NgramCounts, check_paired, count_ngrams, sign, split_words
+from bidibeam.metrics.ngrams import (
+    KNOWN_TEXTS,
+    WORDS,
+    NgramCounts,
+    check_paired,
+    count_ngrams,
+    sign,
+    split_words,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,7 +94,7 @@ def _sacrebleu(tokenize: str, lowercase: bool) -> BLEU:
     return BLEU(tokenize=tokenize, lowercase=lowercase, force=True)
 
 
-@lru_cache(1 << 16)
+@lru_cache(KNOWN_TEXTS)
 def _tokenize(text: str, tokenize: str, lowercase: bool) -> tuple[str, ...]:
     tokenizer = _sacrebleu(tokenize, lowercase).tokenizer
     return tuple(tokenizer((text.lower() if lowercase else text).rstrip()).split())

@@ -123,7 +123,7 @@ class CheckedCorpusMetric:
     def score(self, replies: Sequence[str], references: Sequence[Sequence[str]]) -> float:
         """Returns the metric's score, a finite number."""
         check_paired(replies, references)
-        answer = call_metric(self.metric, "score", self.name, replies, references)
+        answer = call_metric(self.metric, "score", self.name, [*replies], [*references])
         try:
             value = float(answer)
         except (TypeError, ValueError) as error:

@@ -26,11 +26,13 @@ if TYPE_CHECKING:
 
 LARGEST = 2**62
 """No key may be larger, or it would not fit its 64 bits."""
+KNOWN_TEXTS = 1 << 14
+"""Of so many texts the words are kept, about a kilobyte each."""
 WORDS = "lower-cased, by bidibeam"
 """What signatures say of the words that are compared, where they are ours."""
 
 
-@lru_cache(1 << 16)
+@lru_cache(KNOWN_TEXTS)
 def split_words(text: str) -> tuple[str, ...]:
     """Returns the words of a text; systems have references and many replies in common."""
     return tuple(split(text))

@@ -18,8 +18,10 @@ Array = np.ndarray[tuple[int, ...], np.dtype[Any]]
 
 CHUNK = 2**22
 """How many random numbers are held at once, more or less."""
-EVEN_ROWS = 32
+EVEN_ROWS = 32  # so that at least as many rows are drawn at once, and a source takes a byte in each
 """NumPy draws truth values 32 at a time: in multiples of so many rows, parts draw what the whole would."""
+PIECE = CHUNK // EVEN_ROWS
+"""Of so many sources sums are computed at once: of more, their last bit may depend on it."""
 MOST_OF_CORPORA = 100
 """Samples, and trials, of a metric that must be computed anew for each."""
 
@@ -56,17 +58,19 @@ def bootstrap(metric: Any, measured: Sequence[Array | Texts], resampling: Resamp
     resampling = resampling.limit(metric)
     rng, sources = np.random.default_rng(resampling.seed), count_sources(measured)
     if isinstance(measured[0], Texts):
-        drawn = rng.choice(sources, size=(resampling.samples, sources), replace=True).tolist()
-        found = []
-        for each in measured:
-            values = [metric.score(*([texts[at] for at in rows] for texts in each)) for rows in drawn]
-            found.append(np.array(values) + (metric.score(*each) - np.mean(values)))
-        return found
+        draws = (rng.choice(sources, size=sources, replace=True) for _ in range(resampling.samples))
+        scorers = [_prepare(metric, *each) for each in measured]
+        values = np.array([[score_drawn(drawn) for score_drawn in scorers] for drawn in draws])
+        pairs = zip(measured, values.T, strict=True)
+        return [of_system + (metric.score(*each) - np.mean(of_system)) for each, of_system in pairs]
 
     def count_drawn(rows: int) -> Array:
-        drawn = rng.choice(sources, size=(rows, sources), replace=True)
-        drawn += np.arange(0, rows * sources, sources)[:, np.newaxis]
-        return np.bincount(drawn.ravel(), minlength=rows * sources).reshape(rows, sources)
+        counts = np.zeros((rows, sources), np.uint8)  # one more than 255 has a probability below 1e-490
+        for row in counts:
+            for start in range(0, sources, CHUNK):
+                drawn = rng.choice(sources, size=min(CHUNK, sources - start), replace=True)
+                row += np.bincount(drawn, minlength=sources).astype(row.dtype)
+        return counts
 
     sums = sum_samples(measured, resampling.samples, count_drawn)  # type: ignore[arg-type]
     precision = getattr(metric, "resampled_as", np.float64)  # sacreBLEU has single precision here
@@ -83,11 +87,43 @@ def sum_samples(statistics: Sequence[Array], samples: int, draw: Callable[[int],
 
     `draw` returns how often each sample has each source, (rows, sources), for some rows at a time.
     """
-    columns = np.concatenate(statistics, axis=1).astype(np.float64)  # (sources, systems * columns)
-    part = max(1, CHUNK // len(columns) // EVEN_ROWS) * EVEN_ROWS
+    part = max(1, CHUNK // len(statistics[0]) // EVEN_ROWS) * EVEN_ROWS
     parts = (min(part, samples - start) for start in range(0, samples, part))
-    sums = [draw(rows).astype(np.float64) @ columns for rows in parts]
+    sums = [_multiply(draw(rows), statistics) for rows in parts]
     return np.split(np.concatenate(sums), len(statistics), axis=1)
+
+
+def _multiply(drawn: Array, statistics: Sequence[Array]) -> Array:
+    """Returns (rows, sources) times (sources, columns) of all systems, in float64, some sources at a time."""
+    sums = np.zeros(())
+    for start in range(0, len(statistics[0]), PIECE):
+        piece = slice(start, start + PIECE)
+        columns = np.concatenate([each[piece] for each in statistics], axis=1)
+        sums = sums + drawn[:, piece].astype(np.float64) @ columns.astype(np.float64)
+    return sums
+
+
+def _prepare(
+    metric: Any, replies: Sequence[str], references: Sequence[Sequence[str]]
+) -> Callable[[Array], float]:
+    """Returns the metric as a function of the sources that are drawn, by its shortcut where it has one."""
+    if (prepare := getattr(metric, "prepare", None)) is not None:
+        scorer: Callable[[Array], float] = prepare(replies)
+        return scorer
+    return lambda drawn: float(metric.score(Drawn(replies, drawn), Drawn(references, drawn)))
+
+
+class Drawn(Sequence[Any]):
+    """Texts of the sources that were drawn, which are looked up one at a time."""
+
+    def __init__(self, texts: Sequence[Any], drawn: Array) -> None:
+        self._texts, self._drawn = texts, drawn
+
+    def __len__(self) -> int:
+        return len(self._drawn)
+
+    def __getitem__(self, place: Any) -> Any:
+        return self._texts[self._drawn[place]]
 
 
 def interval(values: Array) -> tuple[float, float]:

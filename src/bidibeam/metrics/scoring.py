@@ -6,11 +6,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from bidibeam.errors import SettingsError
+from bidibeam.metrics.ngrams import check_paired
 
 if TYPE_CHECKING:
     from bidibeam.protocols import Array, Metric
     from bidibeam.scores import Signature
+
+
+AT_ONCE = 1 << 12
+"""Of so many replies statistics are computed at once, which takes kilobytes for each."""
+LARGEST_COUNT = 2**32
 
 
 class Texts(NamedTuple):
@@ -40,15 +48,39 @@ def check_tunable(metric: Metric) -> None:
 
 
 def measure(metric: Metric, replies: Sequence[str], references: Sequence[Sequence[str]]) -> Array | Texts:
-    """Returns what scores, intervals and tests of a list are computed from."""
-    return metric.statistics(replies, references) if has_statistics(metric) else Texts(replies, references)
+    """Returns what scores, intervals and tests of a list are computed from.
+
+    Statistics that are counts take a byte or two each, where the metric gives eight.
+    """
+    if not has_statistics(metric):
+        return Texts(replies, references)
+    check_paired(replies, references)
+    parts = (slice(start, start + AT_ONCE) for start in range(0, len(replies), AT_ONCE))
+    return np.concatenate(
+        [_shrink(metric.statistics([*replies[part]], [*references[part]])) for part in parts]
+    )
+
+
+def _shrink(statistics: Array) -> Array:
+    """Returns the same numbers in the smallest type of counts, if all are counts."""
+    most = statistics.max(initial=0)
+    if not (statistics.min(initial=0) >= 0 and most < LARGEST_COUNT):
+        return statistics
+    counts: Array = statistics.astype(np.min_scalar_type(int(most)))
+    return counts if np.array_equal(counts, statistics) else statistics
+
+
+def add_up(statistics: Array) -> Array:
+    """Returns the sums over all items, (columns,)."""
+    sums: Array = statistics.sum(axis=0, dtype=np.float64)
+    return sums
 
 
 def score(metric: Any, measured: Array | Texts) -> float:
     """Returns the value of the whole list."""
     if isinstance(measured, Texts):
         return float(metric.score(*measured))
-    return float(metric.values(measured.sum(axis=0, keepdims=True))[0])
+    return float(metric.values(add_up(measured)[np.newaxis])[0])
 
 
 def orient(metric: Metric, value: Any) -> Any:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from array import array
+from collections import defaultdict
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, count
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,7 +24,7 @@ from bidibeam.metrics.ngrams import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from bidibeam.protocols import Array
     from bidibeam.scores import Signature
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 
 CHRF_ORDER: int = CHRF.CHAR_ORDER
 BETA: int = CHRF.BETA
+AT_ONCE = 1 << 16
+"""Of so many replies n-grams are looked at at once."""
 
 
 @dataclass(frozen=True)
@@ -128,6 +132,30 @@ class Distinct:
             different.update(zip(*(words[start:] for start in range(self.order)), strict=False))
             size += len(words)
         return len(different) / size if size else 0.0
+
+    def prepare(self, replies: Sequence[str]) -> Callable[[Array], float]:
+        """Returns the score as a function of which replies are drawn; n-grams are numbered once for all."""
+        numbers: defaultdict[tuple[str, ...], int] = defaultdict(count().__next__)
+        grams, lengths = array("I"), array("I")
+        for words in map(split_words, replies):
+            ngrams = zip(*(words[start:] for start in range(self.order)), strict=False)
+            grams.extend(map(numbers.__getitem__, ngrams))
+            lengths.append(len(words))
+        of_replies, sizes = np.asarray(grams), np.asarray(lengths)  # (n-grams,), (replies,)
+        counts = np.maximum(sizes, self.order - 1) - (self.order - 1)  # n-grams of each reply
+
+        def score_drawn(drawn: Array) -> float:
+            is_drawn, is_there = np.zeros(len(sizes), np.bool_), np.zeros(len(numbers), np.bool_)
+            is_drawn[drawn] = True
+            end = 0
+            for start in range(0, len(sizes), AT_ONCE):
+                part = slice(start, start + AT_ONCE)
+                begin, end = end, end + int(counts[part].sum())
+                is_there[of_replies[begin:end][np.repeat(is_drawn[part], counts[part])]] = True
+            size = int(sizes[drawn].sum())
+            return int(is_there.sum()) / size if size else 0.0
+
+        return score_drawn
 
 
 def distinct_1() -> Distinct:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit.cli.calls import called, write_lines
 
-FEW, MANY = 300, 1200
+FEW, MANY = 600, 1800
 WORDS = ["the", "tea", "is", "cold", "now"]
 
 
@@ -112,3 +112,25 @@ def test_what_is_resumed_is_not_held(toy_run: Path, tmp_path: Path) -> None:
         assert len(call.replies) == count
 
     assert growth(resume) < 300
+
+
+@pytest.mark.parametrize("is_list", [False, True])
+def test_evaluate_holds_texts_and_counts(
+    tmp_path: Path, is_list: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write(name: str, count: int, is_list: bool) -> Path:
+        texts = [f"{WORDS[number % 5]} is {number % 500}" for number in range(count)]
+        lists = [{"id": f"source-{at}", "regular": [{"text": text}] * 3} for at, text in enumerate(texts)]
+        return write_lines(tmp_path / f"{name}-{count}", *(lists if is_list else texts))
+
+    files = {
+        count: (write("replies", count, is_list), "--references", write("references", count, False))
+        for count in (FEW, MANY)
+    }
+    monkeypatch.setattr("bidibeam.metrics.scoring.AT_ONCE", FEW // 2)
+
+    def evaluate(count: int) -> None:
+        call = called("evaluate", *files[count], "--samples", "1")
+        assert call.status == 0, call.err
+
+    assert growth(evaluate) < 200

@@ -96,7 +96,7 @@ def test_any_reward_chooses_as_a_plain_loop_does_and_none_comes_nearer_to_a_leng
     vbs = system("vbs", beams, 8)
     rewarded = RewardedVbs(vbs)
 
-    def words(replies: list[str]) -> int:
+    def words(replies: Sequence[str]) -> int:
         return sum(len(split(reply)) for reply in replies)
 
     slowly = {

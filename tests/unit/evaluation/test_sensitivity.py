@@ -95,7 +95,7 @@ def test_rows_have_the_scores_of_what_was_chosen_beside_length_alone_and_random_
         for each in list_variants(similarity, MAX_LENGTH)
     }
     for name in ("longest", "random"):  # as they answered at the same N_B
-        expected[name, "baseline", name] = evidence.systems[name][8].replies
+        expected[name, "baseline", name] = list(evidence.systems[name][8].replies)
 
     found = sensitivity(evidence)
 

@@ -142,6 +142,7 @@ def test_numbers_depend_on_the_seed_but_not_on_chunks_or_company(
     whole = sample(PLAIN, statistics, resampling)
 
     monkeypatch.setattr("bidibeam.metrics.resampling.CHUNK", chunk)
+    monkeypatch.setattr("bidibeam.metrics.resampling.PIECE", 3)
 
     for each, own in zip(whole, statistics, strict=True):
         (alone,) = sample(PLAIN, [own], resampling)

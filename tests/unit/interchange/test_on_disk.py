@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from bidibeam.hypotheses import Beams, NBest
 from bidibeam.interchange.formats import make_hypothesis
-from bidibeam.interchange.on_disk import IdsOnDisk, ListsOnDisk
+from bidibeam.interchange.on_disk import IdsOnDisk, OnDisk
 
 ANY_TEXT = st.text(st.characters(codec=None))  # halves of surrogate pairs too, which JSON can spell
 IDS = st.lists(
@@ -47,7 +47,7 @@ def test_ids_are_found_where_they_fill_more_than_memory_holds() -> None:
 def test_lists_are_given_back_in_order_and_as_often_as_asked_for(texts: list[str]) -> None:
     lists = [numbered(text, line) for line, text in enumerate(texts)]
 
-    kept = ListsOnDisk(iter(lists))
+    kept = OnDisk(iter(lists))
 
     assert (len(kept), [*kept], [*kept]) == (len(lists), lists, lists)
     assert [beams.line for beams in kept] == [beams.line for beams in lists]
@@ -56,7 +56,7 @@ def test_lists_are_given_back_in_order_and_as_often_as_asked_for(texts: list[str
 
 
 def test_lists_are_sorted_by_the_places_they_are_given() -> None:
-    kept = ListsOnDisk()
+    kept = OnDisk[Beams]()
     for place in (7, 0, 999_999_999_999_999_999, 3):
         kept.add(numbered("a", place), place)
 
@@ -77,4 +77,4 @@ def test_a_full_disk_is_an_error_of_the_system_that_names_the_way_out() -> None:
     long = "a" * 100_000
     lists = (numbered(f"{long} {line}", line) for line in range(100))
     with no_file_longer_than(100_000), pytest.raises(OSError, match=r"TMPDIR name a folder with more room"):
-        ListsOnDisk(lists)
+        OnDisk(lists)

@@ -48,6 +48,22 @@ def test_chrf_equals_the_arithmetic() -> None:
 @given(
     st.lists(st.lists(st.sampled_from("abcd"), max_size=6), min_size=1, max_size=5),
     st.integers(1, 3),
+    st.lists(st.integers(0, 4), min_size=1),
+)
+def test_distinct_of_replies_that_are_drawn_is_that_of_a_list_of_them(
+    replies: list[list[str]], order: int, drawn: list[int]
+) -> None:
+    texts, metric = list(map(" ".join, replies)), Distinct(order)
+    places = [place % len(texts) for place in drawn]
+
+    value = metric.prepare(texts)(np.array(places))
+
+    assert value == metric.score([texts[place] for place in places], [("",)] * len(places))
+
+
+@given(
+    st.lists(st.lists(st.sampled_from("abcd"), max_size=6), min_size=1, max_size=5),
+    st.integers(1, 3),
 )
 def test_distinct_equals_the_obvious_count(replies: list[list[str]], order: int) -> None:
     grams = [

@@ -24,7 +24,7 @@ from bidibeam.interchange.formats import (
     parse_finite,
     spell_number,
 )
-from bidibeam.interchange.on_disk import IdsOnDisk, ListsOnDisk
+from bidibeam.interchange.on_disk import IdsOnDisk, OnDisk
 from bidibeam.interchange.text_lines import LineSource, describe, open_lines
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Fairseq(OneDirection):
     def read(self, source: LineSource, *, allow_empty: bool = False) -> Iterator[Beams]:
         """Read a file, then give its sources by rising id: fairseq sorts them by length."""
         lines = open_lines(source)
-        samples, ids = ListsOnDisk(), IdsOnDisk()
+        samples, ids = OnDisk[Beams](), IdsOnDisk()
         beams, hypotheses, other = None, list[Hypothesis](), ""
         for number, line in lines:
             match = LINE.fullmatch(line)
