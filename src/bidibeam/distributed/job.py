@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
@@ -76,9 +77,9 @@ def find_shards(source: str) -> dict[str, int]:
         )
     kinds = {kind_of(name): name for name in reversed(names)}
     if len(kinds) > 1:
+        some = " and ".join(sorted(kinds.values()))
         raise InputError(
-            f"{source} has shards of several kinds, such as {' and '.join(kinds.values())}. Put each kind "
-            "into a folder of its own."
+            f"{source} has shards of several kinds, such as {some}: let each have its own folder."
         )
     stems = {stem_of(name): name for name in reversed(names)}
     if twice := next((name for name in names if stems[stem_of(name)] != name), None):
@@ -187,10 +188,7 @@ class Manifest:
             raise SettingsError(
                 f"{job.out} holds other things, such as {names[0]}. Name an empty or new folder in `out`."
             )
-        for name in self._there:  # of a job that was killed
-            if name.endswith(PARTIAL):
-                self.storage.remove(name)
-        self.storage.remove_folder(BEGUN)
+        self.tidy(self._there)
 
     def _take_up(self) -> None:
         place = f"{self._job.out}/{MANIFEST}"
@@ -210,7 +208,7 @@ class Manifest:
             shards = {name: build_known(Done, done) for name, done in found.pop("shards", {}).items()}
             self.content = build_known(Content, {**found, "shards": {}, "failed": {}})
             self.content.shards = {name: shards[name] for name in shards if self._is_there(name)}
-        except (SettingsError, TypeError, AttributeError, StopIteration) as error:
+        except (SettingsError, TypeError, AttributeError) as error:
             raise SettingsError(f"{place} is damaged ({error}). Name another folder in `out`.") from error
         for name, done in self.content.shards.items():
             if self._sizes.get(name, done.bytes) != done.bytes:
@@ -221,6 +219,14 @@ class Manifest:
 
     def _is_there(self, name: str) -> bool:
         return self._job.output_of(name) in self._there
+
+    def tidy(self, there: Iterable[str] | None = None) -> None:
+        """Remove what workers left that were killed."""
+        for name in self.storage.list() if there is None else there:
+            if name.endswith(PARTIAL):
+                with suppress(FileNotFoundError):
+                    self.storage.remove(name)
+        self.storage.remove_folder(BEGUN)
 
     def agree(self, signature: str, batch_size: int | None) -> None:
         """Refuse to go on with a job whose answers came about in another way.

@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from bidibeam.distributed.job import (
@@ -157,22 +156,18 @@ class ShardWorker:
             outcome.rows = _count_rows(self._out, output)
             outcome.rejected = _count_rows(self._out, aside) if self._out.has(aside) else 0
             return
-        marks = list(self._begin(name))
-        answering = self._answering = self._answering or self._build()
-        rejected = Rejected(name, job.max_rejected)
-        sources = read_shard(self._source, name, answering.begin_shard(), rejected)
-        try:
-            with self._out.write(output) as stream:
-                answers = answering.answers(sources)
-                how: Any = {"format_name": job.format_name, "replies_only": job.replies_only}
-                outcome.rows = write_answers(answers, answering, stream, **how)
+        with self._begun(name):
+            answering = self._answering = self._answering or self._build()
+            rejected = Rejected(name, job.max_rejected)
+            sources = read_shard(self._source, name, answering.begin_shard(), rejected)
+            how: Any = {"format_name": job.format_name, "replies_only": job.replies_only}
+            try:
+                with self._out.write(output) as stream:
+                    outcome.rows = write_answers(answering.answers(sources), answering, stream, **how)
+                    outcome.rejected = self._set_aside(aside, rejected)
+            except TooManyRejectedError:
                 outcome.rejected = self._set_aside(aside, rejected)
-        except TooManyRejectedError:
-            outcome.rejected = self._set_aside(aside, rejected)
-            raise
-        finally:
-            for mark in marks:
-                self._out.remove(mark)
+                raise
 
     def _build(self) -> Answering:
         """Load the model; refuse to answer in another way, or to another place, than other machines do."""
@@ -180,26 +175,28 @@ class ShardWorker:
         how = str(answering.signature), answering.batch_size
         if job.how is not None and job.how != how:
             one, other = tell_apart(job.how, how)
-            raise SettingsError(
-                f"One machine answers with {one}, and another with {other}: let all have the same."
-            )
+            raise SettingsError(f"One machine answers with {one}, and another with {other}: let them agree.")
         if not self._out.has(MANIFEST):
             raise SettingsError(f"{job.out} is another folder on another machine: name one that all share.")
         return answering
 
-    def _begin(self, name: str) -> Iterator[str]:
-        """Mark a shard as begun once more; the marks. Refuse one over which several workers have died."""
-        for number in count(1):
-            mark = f"{BEGUN}/{name}.{number}"
-            if number > MOST_TRIES:
-                raise ShardError(
-                    f"{MOST_TRIES} workers died over {name}, perhaps for want of memory: make it smaller, or "
-                    "use a smaller batch."
-                )
-            yield mark
-            if not self._out.has(mark):
-                with self._out.write(mark):
-                    return
+    @contextmanager
+    def _begun(self, name: str) -> Iterator[None]:
+        """Mark a shard as begun; marks that are there already are of workers that died over it."""
+        marks = [f"{BEGUN}/{name}.{number}" for number in range(1, MOST_TRIES + 1)]
+        died = [mark for mark in marks if self._out.has(mark)]
+        if len(died) == MOST_TRIES:
+            raise ShardError(
+                f"{MOST_TRIES} workers died over {name}, perhaps for want of memory: make it smaller, or "
+                "use a smaller batch."
+            )
+        with self._out.write(marks[len(died)]):
+            pass
+        try:
+            yield
+        finally:
+            for mark in marks[: len(died) + 1]:
+                self._out.remove(mark)
 
     def _set_aside(self, name: str, rejected: Rejected) -> int:
         """Write the rows that were rejected, in place of those of another time; how many."""
@@ -246,11 +243,11 @@ def run_job(job: Job, cluster: Cluster, tell: Callable[[str], None] = lambda _: 
     manifest = Manifest(job, shards)
     already = len(shards) - len(manifest.missing)
     _check_rejected(job, manifest.rejected)
-    with _connected(ray, cluster.address):
+    with _tidying(manifest), _connected(ray, cluster.address):
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         share = Share.of(cluster, nodes, len(manifest.missing))
         job = replace(job, task=job.task.using(max(1, int(share.cpus)), has_gpu=share.gpus > 0))
-        described = _describe(ray, job, share)
+        described = _describe(ray, job, share, tell)
         if described["told"]:
             tell(f"Strategy: {described['told']}")
         manifest.agree(*(how := (described["signature"], described["batch_size"])))
@@ -263,7 +260,6 @@ def run_job(job: Job, cluster: Cluster, tell: Callable[[str], None] = lambda _: 
                     manifest.add(outcome)
                     _check(job, manifest, outcome)
         finally:
-            manifest.storage.remove_folder(BEGUN)
             manifest.write()
     if failed := manifest.content.failed:
         name, reason = next(iter(failed.items()))
@@ -273,6 +269,14 @@ def run_job(job: Job, cluster: Cluster, tell: Callable[[str], None] = lambda _: 
             "same command does what is missing."
         )
     return manifest
+
+
+@contextmanager
+def _tidying(manifest: Manifest) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        manifest.tidy()
 
 
 def _check(job: Job, manifest: Manifest, outcome: Outcome) -> None:
@@ -310,7 +314,7 @@ def _answer_shards(job: Job, names: list[str], share: Share) -> Iterator[Outcome
         yield Outcome(**json.loads(row["outcome"]))
 
 
-def _describe(ray: Any, job: Job, share: Share) -> dict[str, Any]:
+def _describe(ray: Any, job: Job, share: Share, tell: Callable[[str], None]) -> dict[str, Any]:
     """How a worker will answer: it loads the model once, so that what is wrong is said before all do."""
 
     def describe() -> dict[str, Any]:
@@ -327,7 +331,10 @@ def _describe(ray: Any, job: Job, share: Share) -> dict[str, Any]:
         }
 
     with _explaining(ray):
-        described: dict[str, Any] = ray.get(ray.remote(**share.resources)(describe).remote())
+        promised = ray.remote(**share.resources)(describe).remote()
+        if not ray.wait([promised], timeout=WAIT_S)[0]:
+            tell(f"Still waiting for the cluster to have room for an actor, or for a model to load. {share}")
+        described: dict[str, Any] = ray.get(promised)
     if "fatal" in described:
         raise (RuntimeError if described["is_bug"] else InputError)(described["fatal"])
     return described

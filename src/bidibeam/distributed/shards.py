@@ -94,7 +94,7 @@ def _has_kind(name: str, kind: str) -> bool:
 
 def stem_of(name: str) -> str:
     """A shard's name without its ending."""
-    ending = next(each for each in KINDS[kind_of(name) or PARQUET] if has_ending(name, each))
+    ending = next((each for each in KINDS.get(kind_of(name) or "", ()) if has_ending(name, each)), "")
     return name[: name.rindex(ending)]
 
 
@@ -110,7 +110,8 @@ def read_shard(
     try:
         opened = storage.open(name)
     except (OSError, InputError) as error:
-        raise ShardError(f"{name} cannot be opened: {describe_error(error)}.") from error
+        reason = getattr(error, "strerror", None) or describe_error(error)
+        raise ShardError(f"{name} cannot be opened: {reason}.") from error
     with opened as file:
         for number, row in _read_parquet(file, name) if kind == PARQUET else _read_lines(file, name):
             place = f"{posixpath.basename(name)}, line {number}"

@@ -104,15 +104,13 @@ class Storage:
 
 @contextmanager
 def _naming(path: str) -> Iterator[None]:
-    """Let errors of file systems name the path; those without the system's number become a sentence."""
+    """Let errors be the system's own, with the path; those without its number become a sentence."""
     try:
         yield
     except OSError as error:
         if error.errno is None:
             raise InputError(f"{path} cannot be reached: {describe_error(error)}.") from error
-        if error.filename is None:
-            error.filename = path
-        raise
+        raise OSError(error.errno, os.strerror(error.errno), path) from error
     except Exception as error:
         if type(error).__module__.startswith("pyarrow"):
             raise InputError(f"{path} cannot be reached: {describe_error(error)}.") from error
