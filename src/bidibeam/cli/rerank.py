@@ -69,7 +69,7 @@ def rerank(
     from bidibeam.strategies.settings import StrategySettings, default_for_lists  # brings NumPy
 
     if (wanted := take_executor(flags)) is not None:
-        check_unused({"--n-best": nbest_file, "--resume": resume})
+        check_unused({"--n-best": nbest_file})
         _rerank_on_ray(input_file, wanted, flags, max_length, tuned_file)
         return
     places = take_places(flags)

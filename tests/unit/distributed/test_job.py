@@ -79,7 +79,7 @@ def test_shards_are_found_in_folders_with_their_sizes_but_not_hidden_ones(job: J
         (["a.parquet.gz"], "/in is no folder with shards"),
         (
             ["a.txt", "b.tsv"],
-            "shards of several kinds, such as a.txt and b.tsv. let each have its own folder",
+            "shards of several kinds, such as a.txt and b.tsv: let each have its own folder",
         ),
         (["a.txt", "a.txt.gz"], "a.txt and a.txt.gz differ by their endings alone: rename one."),
     ],
