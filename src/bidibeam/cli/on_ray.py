@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import time
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -81,7 +82,8 @@ def run_on_ray(
         max_rejected=wanted["max_rejected"] or 0,
     )
     began = time.perf_counter()
-    manifest = run_job(job, Cluster(wanted["ray_address"], processes, wanted["gpus"]), tell)
+    with redirect_stdout(sys.stderr):  # where Ray would say which of its processes died
+        manifest = run_job(job, Cluster(wanted["ray_address"], processes, wanted["gpus"]), tell)
     content = manifest.content
     took = format_duration(time.perf_counter() - began)
     told = f"{format_count(content.rows, 'row')} of {format_count(len(content.shards), 'shard')} in {out}"

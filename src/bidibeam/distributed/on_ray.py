@@ -97,12 +97,10 @@ class Share:
                 f"`processes` {wanted} with `gpus` {gpus:g} each need {wanted * gpus:g} GPUs, and Ray has "
                 f"{there:g}, which is room for {most}. Ask for fewer of either."
             )
-        processes = max(1, min(wanted, shards))
         cores = int(max(node.get("CPU", 0.0) for node in nodes))
-        sizes = [*map(float, range(cores, 0, -1)), *(1 / each for each in range(2, processes + 2)), 0.0]
-        return cls(
-            processes, next(each for each in sizes if _count_room(nodes, each, gpus) >= processes), gpus
-        )
+        sizes = [*map(float, range(cores, 0, -1)), *(1 / each for each in range(2, wanted + 2)), 0.0]
+        cpus = next(each for each in sizes if _count_room(nodes, each, gpus) >= wanted)
+        return cls(max(1, min(wanted, shards)), cpus, gpus)  # few shards get no more threads: they round
 
     def __str__(self) -> str:
         gpus = f", GPUs: {self.gpus:g}" if self.gpus else ""
@@ -365,18 +363,32 @@ def _connected(ray: Any, address: str | None) -> Iterator[None]:
         quiet |= {"include_dashboard": False, "object_store_memory": STORE_BYTES}
     else:
         _check_answers(address)
-    on_terminate = signal.getsignal(signal.SIGTERM)  # Ray puts its own there
     try:
-        try:
+        with _keeping_signals():
             ray.init(address, **quiet)
-        except (RuntimeError, ValueError, OSError, ray.exceptions.RayError) as error:
-            raise WorkerError(f"Ray cannot be started ({describe_error(error)}).") from error
-        finally:
-            if threading.current_thread() is threading.main_thread():
-                signal.signal(signal.SIGTERM, on_terminate)
+    except (RuntimeError, ValueError, OSError, ray.exceptions.RayError) as error:
+        raise WorkerError(f"Ray cannot be started ({describe_error(error)}).") from error
+    try:
         yield
     finally:
         ray.shutdown()
+
+
+@contextmanager
+def _keeping_signals() -> Iterator[None]:
+    """Undo what Ray does to SIGTERM, which is to leave at once."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    except SystemExit:
+        signal.signal(signal.SIGTERM, before)
+        signal.raise_signal(signal.SIGTERM)
+        raise
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _check_answers(address: str) -> None:

@@ -157,6 +157,18 @@ def test_an_address_that_never_answers_is_given_up(
     )
 
 
+def test_a_cluster_that_refuses_may_want_a_token(
+    silent: str, files: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(on_ray, "CONNECT", "raise ConnectionError('Failed to connect.')")
+    told = refused_address(silent, files)
+
+    assert (
+        f"at {silent} that this process may use (ConnectionError: Failed to connect). If it wants a" in told
+    )
+    assert "as those of `ray start` do, set RAY_AUTH_MODE=token here." in told
+
+
 def test_the_address_may_come_from_the_environment(
     files: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
