@@ -22,7 +22,7 @@ from bidibeam.cli.inputs import (
     take_search,
     take_strategy,
 )
-from bidibeam.cli.on_ray import check_unused, locate_model, run_on_ray, take_executor
+from bidibeam.cli.on_ray import check_unused, locate_model, locate_vectors, run_on_ray, take_executor
 from bidibeam.cli.output import check_output, write_answers
 from bidibeam.cli.sharing import take_places
 from bidibeam.decoding.decoder import Answer
@@ -146,11 +146,14 @@ def _decode_on_ray(
     processes = flags.pop("processes")
     strategy, workers = take_strategy(flags)
     model, source = (None, model) if input_file is None else (model, input_file)
+    if input_file is None and source is not None and (Path(source) / "config.json").is_file():
+        raise InputError(f"{source} is a model: name the shards, too.")
     named = take_model(model, flags)
     name, reverse = (locate_model(named.pop(each)) for each in ("name", "reverse"))
     chosen: Any = {"batch_size": batch_size, "workers": workers, "replies_only": wanted["replies_only"]}
     chosen["score_other"] = not wanted["replies_only"]
-    recipe = DecoderRecipe(ModelRecipe(name, reverse, named), strategy, take_search(flags), chosen)
+    loading = ModelRecipe(name, reverse, named)
+    recipe = DecoderRecipe(loading, locate_vectors(strategy), take_search(flags), chosen)
     run_on_ray("decode", source, DecodeTask(recipe), wanted, processes)
 
 

@@ -220,7 +220,7 @@ def way_on(words: Sequence[str]) -> str:
         return ""
     if name == "train" or any(word.partition("=")[0] == "--n-best" for word in words):
         return " The same command with --resume goes on from what is done."
-    if name == "reproduce":
+    if name == "reproduce" or "--executor=ray" in words or "--executor ray" in " ".join(words):
         return " The same command goes on from what is done."
     return " The same command begins again."
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import time
+from contextlib import redirect_stdout, suppress
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from bidibeam.distributed.tasks import DecodeTask, RankTask
+    from bidibeam.strategies.settings import StrategySettings
 
 FLAGS = {
     "out_folder": "--out",
@@ -78,36 +82,48 @@ def run_on_ray(
         max_rejected=wanted["max_rejected"] or 0,
     )
     began = time.perf_counter()
-    manifest = run_job(job, Cluster(wanted["ray_address"], processes, wanted["gpus"]), tell)
+    with redirect_stdout(sys.stderr):  # where Ray would say which of its processes died
+        manifest = run_job(job, Cluster(wanted["ray_address"], processes, wanted["gpus"]), tell)
     content = manifest.content
     took = format_duration(time.perf_counter() - began)
     told = f"{format_count(content.rows, 'row')} of {format_count(len(content.shards), 'shard')} in {out}"
     tell(f"{told}, {format_count(content.rejected, 'row')} rejected; this call took {took}.")
     if content.rejected:
-        note(f"{out}/rejected has the rows that could not be read, each with the reason.")
+        note(f"{out}/_rejected has the rows that could not be read, each with the reason.")
     tell(f"Signature: {content.signature}")
 
 
 def _locate(place: str) -> str:
     """A path that workers know, too: absolute, or an address."""
-    return place if "://" in place else str(Path(place).resolve())
+    path = place.removeprefix("file://")
+    return path.rstrip("/") if "://" in path else str(Path(path).resolve())
 
 
 def locate_model(name: str | None) -> str | None:
     """A model's folder as workers find it; a name on the Hub stays as it is."""
-    return str(Path(name).resolve()) if name is not None and Path(name).exists() else name
+    return str(Path(name).absolute()) if name is not None and Path(name).exists() else name
+
+
+def locate_vectors(settings: StrategySettings | None) -> StrategySettings | None:
+    """Settings whose word vectors workers find."""
+    if settings is None or settings.vectors is None:
+        return settings
+    return replace(settings, vectors=settings.vectors.absolute())
 
 
 def find_default(source: str) -> str:
-    """Who ranks the lists of shards where nobody says, by the first lists of the first shard."""
+    """Who ranks the lists of shards where nobody says, by the first lists of the first shard that has any."""
     from bidibeam.distributed.job import find_shards
     from bidibeam.distributed.on_ray import import_ray
-    from bidibeam.distributed.shards import Rejected, read_shard
+    from bidibeam.distributed.shards import Rejected, ShardError, read_shard
     from bidibeam.distributed.storage import Storage
     from bidibeam.interchange.nbest import parse_beams
     from bidibeam.strategies.settings import default_for_lists
 
     import_ray()
-    first, *_ = find_shards(source := _locate(source))
-    rows = read_shard(Storage(source), first, parse_beams, Rejected(first, LOOKED_AT))
-    return default_for_lists([*islice(rows, LOOKED_AT)])
+    for name in find_shards(source := _locate(source)):
+        rows = read_shard(Storage(source), name, parse_beams, Rejected(name, LOOKED_AT))
+        with suppress(ShardError):  # which the job tells, when all others are done
+            if lists := [*islice(rows, LOOKED_AT)]:
+                return default_for_lists(lists)
+    return default_for_lists(())

@@ -362,7 +362,7 @@ executor = together(
     option("--replies-only", "ray: write replies, not the lists that they were chosen from.", bool),
     option(
         "--max-rejected",
-        "ray: how many rows may be impossible to read, in all; they go to OUT/rejected.  [default: 0]",
+        "ray: how many rows may be impossible to read, in all; they go to OUT/_rejected.  [default: 0]",
         click.IntRange(0, LARGEST),
     ),
     option(

@@ -11,7 +11,7 @@ import click
 from bidibeam._version import __version__
 from bidibeam.cli import inputs, options
 from bidibeam.cli.console import tell, track
-from bidibeam.cli.on_ray import check_unused, find_default, run_on_ray, take_executor
+from bidibeam.cli.on_ray import check_unused, find_default, locate_vectors, run_on_ray, take_executor
 from bidibeam.cli.output import check_output, write_answers
 from bidibeam.cli.sharing import take_places
 from bidibeam.decoding.decoder import Ranker
@@ -69,7 +69,7 @@ def rerank(
     from bidibeam.strategies.settings import StrategySettings, default_for_lists  # brings NumPy
 
     if (wanted := take_executor(flags)) is not None:
-        check_unused({"--n-best": nbest_file, "--resume": resume})
+        check_unused({"--n-best": nbest_file})
         _rerank_on_ray(input_file, wanted, flags, max_length, tuned_file)
         return
     places = take_places(flags)
@@ -139,5 +139,5 @@ def _rerank_on_ray(
     settings.check_tuned()
     origin = {} if used is None else {"tuned": used.name}
     length = max_length or (tuned.penalty_length if tuned is not None else None)
-    task = RankTask(settings, length, origin, wanted["replies_only"], workers)
+    task = RankTask(locate_vectors(settings) or settings, length, origin, wanted["replies_only"], workers)
     run_on_ray("rerank", source, task, wanted, processes)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
@@ -19,8 +20,9 @@ from bidibeam.files import parse_object
 if TYPE_CHECKING:
     from bidibeam.distributed.tasks import DecodeTask, RankTask
 
-MANIFEST = "manifest.json"
-REJECTED = "rejected"
+MANIFEST = "_manifest.json"
+"""Its name and those of folders begin as Ray, Spark and we ourselves pass files over that are no shards."""
+REJECTED = "_rejected"
 """The folder of rows that could not be read."""
 BEGUN = "_begun"
 """The folder of marks that say how often a shard was begun."""
@@ -29,6 +31,10 @@ WRITE_EVERY_S = 10.0
 """The manifest is written anew so often; what a killed job did since then is counted again."""
 READERS = 16
 """Threads that look at columns."""
+
+
+How = tuple[str, int | None]
+"""A signature and a batch size: jobs that have the same have the same answers."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +48,7 @@ class Job:
     format_name: str = "jsonl"
     replies_only: bool = False
     max_rejected: int = 0
+    how: How | None = None  # what each worker must agree with
 
     def output_of(self, name: str) -> str:
         """What a shard's answers are called."""
@@ -60,18 +67,19 @@ def find_shards(source: str) -> dict[str, int]:
     """
     storage = Storage(source)
     files = storage.list()
-    names = (
-        [*files] if storage.is_file() else [name for name in files if kind_of(name) and not _is_hidden(name)]
-    )
+    is_single = storage.is_file()
+    names = [name for name in files if kind_of(name) and (is_single or not _is_hidden(name))]
     if not names:
         endings = ", ".join(ending for each in KINDS.values() for ending in each)
-        what = "holds no shards" if files else "is no file, and no folder with shards"
-        raise InputError(f"{source} {what}: names of shards end in {endings}.")
+        what = "no shard" if is_single else "no folder with shards"
+        raise InputError(
+            f"{source} is {what if files else f'no file, and {what}'}: their names end in {endings}."
+        )
     kinds = {kind_of(name): name for name in reversed(names)}
     if len(kinds) > 1:
+        some = " and ".join(sorted(kinds.values()))
         raise InputError(
-            f"{source} has shards of several kinds, such as {' and '.join(kinds.values())}. Put each kind "
-            "into a folder of its own."
+            f"{source} has shards of several kinds, such as {some}: let each have its own folder."
         )
     stems = {stem_of(name): name for name in reversed(names)}
     if twice := next((name for name in names if stems[stem_of(name)] != name), None):
@@ -153,6 +161,15 @@ class Content:
     shards: dict[str, Done] = field(default_factory=dict)
 
 
+def tell_apart(one: How, other: How) -> tuple[str, str]:
+    """What each of two ways to answer has that the other has not."""
+    first, second = ([*signature.split("|"), f"batch_size:{size}"] for signature, size in (one, other))
+    return (
+        ", ".join(fact for fact in first if fact not in second) or "nothing",
+        ", ".join(fact for fact in second if fact not in first) or "nothing",
+    )
+
+
 class Manifest:
     """What is done of a job, kept in its folder.
 
@@ -171,10 +188,7 @@ class Manifest:
             raise SettingsError(
                 f"{job.out} holds other things, such as {names[0]}. Name an empty or new folder in `out`."
             )
-        for name in self._there:  # of a job that was killed
-            if name.endswith(PARTIAL):
-                self.storage.remove(name)
-        self.storage.remove_folder(BEGUN)
+        self.tidy(self._there)
 
     def _take_up(self) -> None:
         place = f"{self._job.out}/{MANIFEST}"
@@ -193,20 +207,26 @@ class Manifest:
         try:
             shards = {name: build_known(Done, done) for name, done in found.pop("shards", {}).items()}
             self.content = build_known(Content, {**found, "shards": {}, "failed": {}})
+            self.content.shards = {name: shards[name] for name in shards if self._is_there(name)}
         except (SettingsError, TypeError, AttributeError) as error:
             raise SettingsError(f"{place} is damaged ({error}). Name another folder in `out`.") from error
-        self.content.shards = shards
-        self._check_sizes()
-
-    def _check_sizes(self) -> None:
-        """Refuse shards that are done, and are not what they were."""
         for name, done in self.content.shards.items():
-            is_there = self._job.output_of(name) in self._there
-            if is_there and self._sizes.get(name, done.bytes) != done.bytes:
+            if self._sizes.get(name, done.bytes) != done.bytes:
                 raise SettingsError(
                     f"{name} had {done.bytes:,} bytes when it was read, and has {self._sizes[name]:,} now. "
                     f"Remove {self._job.out}/{self._job.output_of(name)} to do it again."
                 )
+
+    def _is_there(self, name: str) -> bool:
+        return self._job.output_of(name) in self._there
+
+    def tidy(self, there: Iterable[str] | None = None) -> None:
+        """Remove what workers left that were killed."""
+        for name in self.storage.list() if there is None else there:
+            if name.endswith(PARTIAL):
+                with suppress(FileNotFoundError):
+                    self.storage.remove(name)
+        self.storage.remove_folder(BEGUN)
 
     def agree(self, signature: str, batch_size: int | None) -> None:
         """Refuse to go on with a job whose answers came about in another way.
@@ -215,14 +235,9 @@ class Manifest:
             SettingsError: If they did.
         """
         content = self.content
-        if content.shards and (content.signature, content.batch_size) != (signature, batch_size):
-            there, here = (str(each).split("|") for each in (content.signature, signature))
-            there += [f"batch_size:{content.batch_size}"]
-            here += [f"batch_size:{batch_size}"]
-            old, new = (
-                ", ".join(fact for fact in one if fact not in other) or "nothing"
-                for one, other in ((there, here), (here, there))
-            )
+        has_answers = any(map(self._is_there, {*content.shards, *self._sizes}))  # noted or not
+        if has_answers and (content.signature, content.batch_size) != (signature, batch_size):
+            old, new = tell_apart((str(content.signature), content.batch_size), (signature, batch_size))
             raise SettingsError(
                 f"{self._job.out} holds another job: it was written with {old}, where now there is {new}. "
                 "Name another folder in `out`."
@@ -233,10 +248,12 @@ class Manifest:
     @property
     def missing(self) -> list[str]:
         """The shards that are still to be done, or to be counted."""
-        done = self.content.shards
-        return [
-            name for name in self._sizes if name not in done or self._job.output_of(name) not in self._there
-        ]
+        return [name for name in self._sizes if name not in self.content.shards]
+
+    @property
+    def rejected(self) -> int:
+        """How many rows could not be read, of all shards that are done."""
+        return sum(done.rejected for done in self.content.shards.values())
 
     def add(self, outcome: Outcome) -> None:
         """Take in what came of a shard."""
@@ -251,9 +268,7 @@ class Manifest:
     def write(self) -> None:
         """Write it."""
         content, done = self.content, self.content.shards.values()
-        content.rows, content.rejected = (
-            sum(getattr(each, key) for each in done) for key in ("rows", "rejected")
-        )
+        content.rows, content.rejected = sum(each.rows for each in done), self.rejected
         content.seconds = round(sum(each.seconds for each in done), 3)
         content.is_done = {*self._sizes} <= {*content.shards}
         content.shards = {name: content.shards[name] for name in sorted(content.shards)}

@@ -5,17 +5,27 @@ from __future__ import annotations
 import json
 import logging
 import os
+import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from bidibeam.distributed.job import BEGUN, Job, Manifest, Outcome, find_shards
+from bidibeam.distributed.job import (
+    BEGUN,
+    MANIFEST,
+    REJECTED,
+    Job,
+    Manifest,
+    Outcome,
+    find_shards,
+    tell_apart,
+)
 from bidibeam.distributed.shards import (
     PARQUET,
     Rejected,
@@ -41,10 +51,13 @@ LOCAL = "local"
 """What Ray calls a cluster of this machine alone, which ends with the job."""
 WAIT_S = 30.0
 """How long a cluster may take to answer."""
+ROUNDING = 1e-9
 STORE_BYTES = 256 << 20
 """Memory for objects of a local cluster, where only names and counts travel."""
 MOST_TRIES = 3
 """So many workers may die over a shard."""
+PASSED_ON = ("MKL_CBWR", "GOMP_SPINCOUNT")
+"""What `cli.main` lets libraries know is so in workers too: those of a running cluster do not inherit it."""
 CONNECT = "import sys, ray; ray.init(sys.argv[1], logging_level='ERROR', log_to_driver=False)"
 
 
@@ -73,20 +86,21 @@ class Share:
     gpus: float
 
     @classmethod
-    def of(cls, cluster: Cluster, resources: Mapping[str, float], shards: int) -> Share:
-        """Share a cluster's resources out; a SettingsError says that it has not so many GPUs."""
-        cores, there = max(1.0, resources.get("CPU", 1.0)), resources.get("GPU", 0.0)
+    def of(cls, cluster: Cluster, nodes: Sequence[Mapping[str, float]], shards: int) -> Share:
+        """Share the resources of machines out; a SettingsError says that they have not so many GPUs."""
+        there = sum(node.get("GPU", 0.0) for node in nodes)
         gpus = float(there > 0) if cluster.gpus is None else cluster.gpus
-        most = int(there // gpus) if gpus else int(cores)
+        most = _count_room(nodes, 0 if gpus else 1, gpus)
         wanted = cluster.processes or max(1, most)
-        if wanted * gpus > there:
+        if gpus and wanted > most:
             raise SettingsError(
                 f"`processes` {wanted} with `gpus` {gpus:g} each need {wanted * gpus:g} GPUs, and Ray has "
-                f"{there:g}. Ask for fewer of either."
+                f"{there:g}, which is room for {most}. Ask for fewer of either."
             )
-        processes = max(1, min(wanted, shards))
-        cpus = cores / processes
-        return cls(processes, float(int(cpus)) if cpus >= 1 else cpus, gpus)
+        cores = int(max(node.get("CPU", 0.0) for node in nodes))
+        sizes = [*map(float, range(cores, 0, -1)), *(1 / each for each in range(2, wanted + 2)), 0.0]
+        cpus = next(each for each in sizes if _count_room(nodes, each, gpus) >= wanted)
+        return cls(max(1, min(wanted, shards)), cpus, gpus)  # few shards get no more threads: they round
 
     def __str__(self) -> str:
         gpus = f", GPUs: {self.gpus:g}" if self.gpus else ""
@@ -96,6 +110,17 @@ class Share:
     def resources(self) -> dict[str, float]:
         """What Ray reserves for each actor."""
         return {"num_cpus": self.cpus, "num_gpus": self.gpus}
+
+
+def _count_room(nodes: Sequence[Mapping[str, float]], cpus: float, gpus: float) -> int:
+    """For how many actors there is room, each of which must fit into one machine."""
+    needed = {name: size for name, size in (("CPU", cpus), ("GPU", gpus)) if size}
+    if not needed:
+        return sys.maxsize
+    rooms = (
+        min(int(node.get(name, 0.0) / size + ROUNDING) for name, size in needed.items()) for node in nodes
+    )
+    return sum(rooms)
 
 
 class ShardWorker:
@@ -129,45 +154,57 @@ class ShardWorker:
             outcome.rows = _count_rows(self._out, output)
             outcome.rejected = _count_rows(self._out, aside) if self._out.has(aside) else 0
             return
-        marks = list(self._begin(name))
-        answering = self._answering = self._answering or job.task.build()
-        rejected = Rejected(name, job.max_rejected)
-        sources = read_shard(self._source, name, answering.begin_shard(), rejected)
+        with self._begun(name):
+            answering = self._answering = self._answering or self._build()
+            rejected = Rejected(name, job.max_rejected)
+            sources = read_shard(self._source, name, answering.begin_shard(), rejected)
+            how: Any = {"format_name": job.format_name, "replies_only": job.replies_only}
+            try:
+                with self._out.write(output) as stream:
+                    outcome.rows = write_answers(answering.answers(sources), answering, stream, **how)
+                    outcome.rejected = self._set_aside(aside, rejected)
+            except TooManyRejectedError:
+                outcome.rejected = self._set_aside(aside, rejected)
+                raise
+
+    def _build(self) -> Answering:
+        """Load the model; refuse to answer in another way, or to another place, than other machines do."""
+        job, answering = self._job, self._job.task.build()
+        how = str(answering.signature), answering.batch_size
+        if job.how is not None and job.how != how:
+            one, other = tell_apart(job.how, how)
+            raise SettingsError(f"One machine answers with {one}, and another with {other}: let them agree.")
+        if not self._out.has(MANIFEST):
+            raise SettingsError(f"{job.out} is another folder on another machine: name one that all share.")
+        return answering
+
+    @contextmanager
+    def _begun(self, name: str) -> Iterator[None]:
+        """Mark a shard as begun; marks that are there already are of workers that died over it."""
+        marks = [f"{BEGUN}/{name}.{number}" for number in range(1, MOST_TRIES + 1)]
+        died = [mark for mark in marks if self._out.has(mark)]
+        if len(died) == MOST_TRIES:
+            raise ShardError(
+                f"{MOST_TRIES} workers died over {name}, perhaps for want of memory: make it smaller, or "
+                "use a smaller batch."
+            )
+        with self._out.write(marks[len(died)]):
+            pass
         try:
-            with self._out.write(output) as stream:
-                answers = answering.answers(sources)
-                how: Any = {"format_name": job.format_name, "replies_only": job.replies_only}
-                outcome.rows = write_answers(answers, answering, stream, **how)
-                self._set_aside(aside, rejected)
-        except TooManyRejectedError:
-            self._set_aside(aside, rejected)
-            raise
+            yield
         finally:
-            outcome.rejected = len(rejected.rows)
-            for mark in marks:
+            for mark in marks[: len(died) + 1]:
                 self._out.remove(mark)
 
-    def _begin(self, name: str) -> Iterator[str]:
-        """Mark a shard as begun once more; the marks. Refuse one over which several workers have died."""
-        for number in count(1):
-            mark = f"{BEGUN}/{name}.{number}"
-            if number > MOST_TRIES:
-                raise ShardError(
-                    f"{MOST_TRIES} workers died over {name}, perhaps for want of memory: make it smaller, or "
-                    "use a smaller batch."
-                )
-            yield mark
-            if not self._out.has(mark):
-                with self._out.write(mark):
-                    return
-
-    def _set_aside(self, name: str, rejected: Rejected) -> None:
+    def _set_aside(self, name: str, rejected: Rejected) -> int:
+        """Write the rows that were rejected, in place of those of another time; how many."""
         if rejected.rows:
             with self._out.write(name) as stream:
                 for row in rejected.rows:
-                    stream.write(
-                        json.dumps(row, ensure_ascii=False, default=str).encode("utf-8", "replace") + b"\n"
-                    )
+                    stream.write(f"{json.dumps(row, default=str)}\n".encode())
+        elif self._out.has(name):
+            self._out.remove(name)
+        return len(rejected.rows)
 
 
 def _take_fatal(outcome: Outcome, error: Exception) -> None:
@@ -203,25 +240,24 @@ def run_job(job: Job, cluster: Cluster, tell: Callable[[str], None] = lambda _: 
     shards = find_shards(job.source)
     manifest = Manifest(job, shards)
     already = len(shards) - len(manifest.missing)
-    if already == len(shards) and manifest.content.is_done:
-        tell(f"All {len(shards):,} shards were done already.")
-        return manifest
-    with _connected(ray, cluster.address):
-        share = Share.of(cluster, ray.cluster_resources(), len(manifest.missing))
+    _check_rejected(job, manifest.rejected)
+    with _tidying(manifest), _connected(ray, cluster.address):
+        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        share = Share.of(cluster, nodes, len(manifest.missing))
         job = replace(job, task=job.task.using(max(1, int(share.cpus)), has_gpu=share.gpus > 0))
-        described = _describe(ray, job, share)
+        described = _describe(ray, job, share, tell)
         if described["told"]:
             tell(f"Strategy: {described['told']}")
-        manifest.agree(described["signature"], described["batch_size"])
+        manifest.agree(*(how := (described["signature"], described["batch_size"])))
+        job = replace(job, how=how)
         done = f", {already:,} of them done already" if already else ""
         tell(f"Shards: {len(shards):,}{done}. {share}")
         try:
             with _explaining(ray):
-                for outcome in _answer_shards(job, manifest.missing, share):
+                for outcome in _answer_shards(job, manifest.missing, share) if manifest.missing else ():
                     manifest.add(outcome)
                     _check(job, manifest, outcome)
         finally:
-            manifest.storage.remove_folder(BEGUN)
             manifest.write()
     if failed := manifest.content.failed:
         name, reason = next(iter(failed.items()))
@@ -233,20 +269,31 @@ def run_job(job: Job, cluster: Cluster, tell: Callable[[str], None] = lambda _: 
     return manifest
 
 
+@contextmanager
+def _tidying(manifest: Manifest) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        manifest.tidy()
+
+
 def _check(job: Job, manifest: Manifest, outcome: Outcome) -> None:
     """Stop the job where it cannot go on, or too many rows cannot be read."""
-    rejected = sum(done.rejected for done in manifest.content.shards.values())
-    rejected += 0 if outcome.is_done else outcome.rejected
-    if rejected > job.max_rejected:
-        reason = f" ({outcome.fatal})" if outcome.fatal else ""
-        raise InputError(
-            f"{rejected:,} rows cannot be read{reason}: {job.out}/{job.rejected_of(outcome.shard)} has those "
-            f"of {outcome.shard}. Mend them, or allow more by max_rejected, which is {job.max_rejected}."
-        )
+    _check_rejected(job, manifest.rejected + (0 if outcome.is_done else outcome.rejected), outcome.fatal)
     if outcome.is_bug:
         raise RuntimeError(outcome.fatal)
     if outcome.fatal:
         raise InputError(outcome.fatal)
+
+
+def _check_rejected(job: Job, rejected: int, reason: str = "") -> None:
+    if rejected > job.max_rejected:
+        because = f" ({reason})" if reason else ""
+        rows = "1 row" if rejected == 1 else f"{rejected:,} rows"
+        raise InputError(
+            f"{rows} cannot be read{because}; {job.out}/{REJECTED} has them, each with the reason. Mend "
+            f"them, or allow more by max_rejected, which is {job.max_rejected}."
+        )
 
 
 def _answer_shards(job: Job, names: list[str], share: Share) -> Iterator[Outcome]:
@@ -265,7 +312,7 @@ def _answer_shards(job: Job, names: list[str], share: Share) -> Iterator[Outcome
         yield Outcome(**json.loads(row["outcome"]))
 
 
-def _describe(ray: Any, job: Job, share: Share) -> dict[str, Any]:
+def _describe(ray: Any, job: Job, share: Share, tell: Callable[[str], None]) -> dict[str, Any]:
     """How a worker will answer: it loads the model once, so that what is wrong is said before all do."""
 
     def describe() -> dict[str, Any]:
@@ -282,7 +329,10 @@ def _describe(ray: Any, job: Job, share: Share) -> dict[str, Any]:
         }
 
     with _explaining(ray):
-        described: dict[str, Any] = ray.get(ray.remote(**share.resources)(describe).remote())
+        promised = ray.remote(**share.resources)(describe).remote()
+        if not ray.wait([promised], timeout=WAIT_S)[0]:
+            tell(f"Still waiting for the cluster to have room for an actor, or for a model to load. {share}")
+        described: dict[str, Any] = ray.get(promised)
     if "fatal" in described:
         raise (RuntimeError if described["is_bug"] else InputError)(described["fatal"])
     return described
@@ -307,22 +357,49 @@ def _connected(ray: Any, address: str | None) -> Iterator[None]:
     """Connect to a running cluster, or start one on this machine that ends with the block."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent anywhere unasked
     address = address or os.environ.get("RAY_ADDRESS") or LOCAL
-    quiet = {"logging_level": "ERROR", "log_to_driver": False}
+    env = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+    quiet = {"logging_level": "ERROR", "log_to_driver": False, "runtime_env": {"env_vars": env}}
     if address == LOCAL:
-        ray.init(LOCAL, include_dashboard=False, object_store_memory=STORE_BYTES, **quiet)
+        quiet |= {"include_dashboard": False, "object_store_memory": STORE_BYTES}
     else:
         _check_answers(address)
-        ray.init(address, **quiet)
+    try:
+        with _keeping_signals():
+            ray.init(address, **quiet)
+    except (RuntimeError, ValueError, OSError, ray.exceptions.RayError) as error:
+        raise WorkerError(f"Ray cannot be started ({describe_error(error)}).") from error
     try:
         yield
     finally:
         ray.shutdown()
 
 
+@contextmanager
+def _keeping_signals() -> Iterator[None]:
+    """Undo what Ray does to SIGTERM, which is to leave at once."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    except SystemExit:
+        signal.signal(signal.SIGTERM, before)
+        signal.raise_signal(signal.SIGTERM)
+        raise
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def _check_answers(address: str) -> None:
     """Connect in a process of its own first, for Ray itself waits for minutes."""
     told = f"There is no Ray cluster at {address}"
     way_out = "Start one by `ray start --head`, or leave the address out to use this machine alone."
+    if address.startswith("ray://"):
+        raise SettingsError(
+            f"{address} is for Ray's client, which Ray Data does not serve: call this on a machine of the "
+            "cluster, with the address auto."
+        )
     host, _, port = address.rpartition(":")
     try:
         if host and port.isdecimal() and "/" not in host:
@@ -336,7 +413,10 @@ def _check_answers(address: str) -> None:
         raise SettingsError(f"{told}: nothing answered within {WAIT_S:g} s. {way_out}") from error
     except subprocess.CalledProcessError as error:
         said = (str(error.stderr).strip().splitlines() or ["it ended without a word"])[-1]
-        raise SettingsError(f"{told} that this process may use ({said.rstrip('.')}). {way_out}") from error
+        raise SettingsError(
+            f"{told} that this process may use ({said.rstrip('.')}). If it wants a token, as those of `ray "
+            f"start` do, set RAY_AUTH_MODE=token here. {way_out}"
+        ) from error
 
 
 @contextmanager

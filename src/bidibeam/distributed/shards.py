@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import posixpath
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from bidibeam.decoding.decoder import split_batches
@@ -16,7 +15,7 @@ from bidibeam.hypotheses import Direction
 from bidibeam.interchange.formats import not_finite
 from bidibeam.interchange.nbest import to_object
 from bidibeam.interchange.on_disk import IdsOnDisk
-from bidibeam.interchange.text_lines import BYTE_ORDER_MARK, JsonObject, has_ending, to_line
+from bidibeam.interchange.text_lines import JsonObject, has_ending, to_line
 
 if TYPE_CHECKING:
     from bidibeam.decoding.decoder import Answer
@@ -27,10 +26,10 @@ if TYPE_CHECKING:
 KINDS = {"jsonl": (".jsonl", ".json"), "tsv": (".tsv",), "text": (".txt",), "parquet": (".parquet",)}
 """How names of shards end; those of all but Parquet may be packed, .gz or .xz."""
 PARQUET = "parquet"
-FORMATS = ("jsonl", PARQUET)
-"""What answers are written as."""
+COLUMNS = ("id", "source", "reference", "references", "response", "regular", "reverse")
+"""What is read of Parquet shards, where it is there."""
 ROW_GROUP = 1000
-"""Rows that a Parquet shard is written in at once."""
+"""Rows of a Parquet shard that are read or written at once."""
 
 
 class Answering(Protocol):
@@ -86,13 +85,17 @@ class ShardError(InputError):
 
 def kind_of(name: str) -> str | None:
     """How a shard is written, by the ending of its name; None if it is no shard."""
-    return next((kind for kind, endings in KINDS.items() if has_ending(name, *endings)), None)
+    return next((kind for kind in KINDS if _has_kind(name, kind)), None)
+
+
+def _has_kind(name: str, kind: str) -> bool:
+    return name.endswith(KINDS[kind]) if kind == PARQUET else has_ending(name, *KINDS[kind])
 
 
 def stem_of(name: str) -> str:
     """A shard's name without its ending."""
-    kind = kind_of(name)
-    return next((name[: name.rindex(ending)] for ending in KINDS.get(kind or "", ()) if ending in name), name)
+    ending = next((each for each in KINDS.get(kind_of(name) or "", ()) if has_ending(name, each)), "")
+    return name[: name.rindex(ending)]
 
 
 def read_shard(
@@ -104,30 +107,35 @@ def read_shard(
         ShardError: If the shard cannot be read at all.
     """
     ids, kind = IdsOnDisk(), kind_of(name) or "text"
-    with storage.open(name) as file:
+    try:
+        opened = storage.open(name)
+    except (OSError, InputError) as error:
+        reason = getattr(error, "strerror", None) or describe_error(error)
+        raise ShardError(f"{name} cannot be opened: {reason}.") from error
+    with opened as file:
         for number, row in _read_parquet(file, name) if kind == PARQUET else _read_lines(file, name):
             place = f"{posixpath.basename(name)}, line {number}"
             try:
                 beams = parse(JsonObject(_parse(row, kind, place), place, number))
-                _check_distinct(ids, beams, place, number)
             except InputError as error:
                 rejected.add(number, str(error), row)
+                continue
+            if (earlier := ids.find_earlier(beams.id, number)) is not None:
+                rejected.add(number, f"{place}: the id {beams.id!r} stands on line {earlier} already.", row)
                 continue
             yield beams
 
 
-def _check_distinct(ids: IdsOnDisk, beams: Beams, place: str, number: int) -> None:
-    if (earlier := ids.find_earlier(beams.id, number)) is not None:
-        raise InputError(f"{place}: the id {beams.id!r} stands on line {earlier} already.")
-
-
-def _read_lines(file: Any, name: str) -> Iterator[tuple[int, bytes]]:
+def _read_lines(file: IO[bytes], name: str) -> Iterator[tuple[int, bytes]]:
     """The lines of a shard of text, a table or JSON with their numbers, but for blank ones of JSON."""
     is_json, number = kind_of(name) == "jsonl", 0
     try:
-        for number, raw in enumerate(unpack(io.BufferedReader(file), name), start=1):
-            if raw.strip() or not is_json:
-                yield number, raw.removesuffix(b"\n").removesuffix(b"\r")
+        for number, raw in enumerate(unpack(file, name), start=1):
+            line = (
+                (raw.removeprefix(BOM_UTF8) if number == 1 else raw).removesuffix(b"\n").removesuffix(b"\r")
+            )
+            if not is_json or line.decode(errors="replace").strip():
+                yield number, line
     except UNPACKING_ERRORS as error:
         raise ShardError(f"{name} cannot be read after line {number}: {describe_error(error)}.") from error
 
@@ -139,11 +147,13 @@ def _read_parquet(file: IO[bytes], name: str) -> Iterator[tuple[int, dict[str, A
 
     number = 0
     try:
-        for batch in parquet.ParquetFile(file).iter_batches(ROW_GROUP):
+        opened = parquet.ParquetFile(file)
+        columns = [column for column in opened.schema_arrow.names if column in COLUMNS]
+        for batch in opened.iter_batches(ROW_GROUP, columns=columns or None):
             for row in batch.to_pylist():
                 number += 1
                 yield number, row
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise ShardError(f"{name} cannot be read after row {number}: {describe_error(error)}.") from error
 
 
@@ -152,7 +162,7 @@ def _parse(row: bytes | dict[str, Any], kind: str, place: str) -> Mapping[str, A
     if isinstance(row, dict):
         return row
     try:
-        line = row.decode().removeprefix(BYTE_ORDER_MARK)
+        line = row.decode()
     except UnicodeDecodeError as error:
         raise InputError(
             f"{place}: byte {error.start + 1} (0x{row[error.start]:02x}) is not UTF-8."
@@ -184,14 +194,11 @@ def write_answers(
     replies_only: bool = False,
 ) -> int:
     """Write answers as n-best files have them, or replies alone, in JSON lines or Parquet; how many."""
-    to_fields = to_reply if replies_only else partial(_to_list, answering)
     count = 0
     if format_name != PARQUET:
         for answer in answers:
-            try:
-                stream.write(to_line(to_fields(answer)).encode("utf-8") + b"\n")
-            except ValueError as error:
-                raise not_finite(answer.beams) from error
+            line, _ = _spell(answer, answering, replies_only=replies_only)
+            stream.write(f"{line}\n".encode())
             count += 1
         return count
     from pyarrow import RecordBatch, parquet
@@ -199,9 +206,26 @@ def write_answers(
     schema = _schema(replies_only=replies_only)
     with parquet.ParquetWriter(stream, schema) as writer:
         for batch in split_batches(answers, ROW_GROUP):
-            writer.write_batch(RecordBatch.from_pylist([*map(to_fields, batch)], schema))
+            rows = [_spell(answer, answering, replies_only=replies_only)[1] for answer in batch]
+            try:
+                writer.write_batch(RecordBatch.from_pylist(rows, schema))
+            except UnicodeEncodeError as error:
+                raise InputError(
+                    "A text holds half a surrogate pair, which JSON can spell and Parquet cannot: write JSON "
+                    "lines."
+                ) from error
             count += len(batch)
     return count
+
+
+def _spell(answer: Answer, answering: Answering, *, replies_only: bool) -> tuple[str, dict[str, Any]]:
+    """A row as a line of JSON, and its fields; numbers that are not finite are refused in both."""
+    how: Any = {"signature": answering.signature, "batch_size": answering.batch_size}
+    fields = to_reply(answer) if replies_only else to_object(answer.beams, answer.ranking, **how)
+    try:
+        return to_line(fields), fields
+    except ValueError as error:
+        raise not_finite(answer.beams) from error
 
 
 def to_reply(answer: Answer) -> dict[str, Any]:
@@ -209,10 +233,6 @@ def to_reply(answer: Answer) -> dict[str, Any]:
     first = answer.ranking.entries[:1]
     score = first[0].score if first else None
     return {"id": answer.beams.id, "source": answer.beams.source, "reply": answer.text, "score": score}
-
-
-def _to_list(answering: Answering, answer: Answer) -> dict[str, Any]:
-    return to_object(answer.beams, answer.ranking, answering.signature, batch_size=answering.batch_size)
 
 
 def _schema(*, replies_only: bool) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import posixpath
 from collections.abc import Iterator
@@ -36,11 +37,6 @@ class Storage:
             filesystem, path = fs.FileSystem.from_uri(self.place)
         return filesystem, path
 
-    @property
-    def is_local(self) -> bool:
-        """Whether it is a path of this machine, which others may see, too."""
-        return "://" not in self.place
-
     def list(self) -> dict[str, int]:
         """The files in it and in its folders, by name, with their sizes; of a single file itself alone."""
         from pyarrow import fs
@@ -65,10 +61,9 @@ class Storage:
             return bool(self._found[0].get_file_info(self._path(name)).is_file)
 
     def open(self, name: str) -> IO[bytes]:
-        """Open a file for reading, at any place of it; it is not read by lines as it is."""
+        """Open a file for reading, at any place of it."""
         with _naming(self._path(name)):
-            file: IO[bytes] = self._found[0].open_input_file(self._path(name))
-        return file
+            return io.BufferedReader(self._found[0].open_input_file(self._path(name)))
 
     @contextmanager
     def write(self, name: str) -> Iterator[IO[bytes]]:
@@ -109,15 +104,13 @@ class Storage:
 
 @contextmanager
 def _naming(path: str) -> Iterator[None]:
-    """Let errors of file systems name the path; those without the system's number become a sentence."""
+    """Let errors be the system's own, with the path; those without its number become a sentence."""
     try:
         yield
     except OSError as error:
         if error.errno is None:
             raise InputError(f"{path} cannot be reached: {describe_error(error)}.") from error
-        if error.filename is None:
-            error.filename = path
-        raise
+        raise OSError(error.errno, os.strerror(error.errno), path) from error
     except Exception as error:
         if type(error).__module__.startswith("pyarrow"):
             raise InputError(f"{path} cannot be reached: {describe_error(error)}.") from error

@@ -112,12 +112,13 @@ class ListAnswering:
         first_place: dict[bool, str] = {}
 
         def parse(entry: JsonObject) -> Beams:
-            beams = parse_beams(entry)
-            check_tokens_alike(entry, entry.place.partition(",")[0], first_place)
+            beams, seen = parse_beams(entry), {**first_place}
+            check_tokens_alike(entry, entry.place.partition(",")[0], seen)
             try:
                 check_requirements(beams, self._ranker.strategy.requirements, self._name)
             except InputError as error:
                 raise InputError(f"{entry.place}: {error}") from error
+            first_place.update(seen)  # what is rejected decides nothing about the others
             return beams
 
         return parse

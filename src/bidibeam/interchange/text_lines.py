@@ -184,11 +184,12 @@ def guess_object(lines: Sequence[str]) -> dict[str, Any]:
 
 
 def describe(value: object) -> str:
-    """A JSON value as a message shows it: its kind, and as much of it as fits."""
-    kinds = {dict: "an object", list: "a list", str: "the string", bool: "the boolean", type(None): "null"}
-    kind = kinds.get(type(value), "the number")
-    if kind in ("an object", "a list", "null"):
-        return kind
+    """A JSON value as a message shows it: its kind, and as much of it as fits; of others, their type."""
+    kinds = {dict: "an object", list: "a list", type(None): "null"}
+    shown = {str: "the string", bool: "the boolean", int: "the number", float: "the number"}
+    kind = shown.get(type(value))
+    if kind is None:
+        return kinds.get(type(value), f"a value of the type {type(value).__name__}")
     text = json.dumps(value, ensure_ascii=False)
     return f"{kind} {text if len(text) <= 40 else text[:37] + '...'}"
 
