@@ -147,7 +147,7 @@ def _serve(connection: Connection, recipe: Recipe[Any, Any]) -> None:
     while True:
         try:
             batch = connection.recv()
-        except EOFError:
+        except (EOFError, OSError):
             return
         result = error = None
         with counting() as done:
@@ -156,7 +156,10 @@ def _serve(connection: Connection, recipe: Recipe[Any, Any]) -> None:
                 result = work(batch)
             except BaseException as raised:  # libraries in Rust panic with one of their own
                 error = _portable(raised)
-        connection.send((result, error, done if error is None else Work()))
+        try:
+            connection.send((result, error, done if error is None else Work()))
+        except OSError:
+            return
 
 
 def _portable(error: BaseException) -> BaseException:

@@ -87,6 +87,11 @@ CASES = [
     ),
     Case("score", "score {decode}/a.jsonl --model {train}/run --overwrite -o {out}/scored.jsonl"),
     Case("export", "export {train}/run --out {out}/exported --half --card"),
+    Case(
+        "decode-shared",
+        "decode {train}/run {inputs}/sources --batch-size 4 --processes 2 --n-best {out}/a.jsonl",
+        **RESUMED,
+    ),
 ]
 
 

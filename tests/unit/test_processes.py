@@ -91,8 +91,9 @@ from bidibeam.processes import Worker
 from tests.unit.doubling import Doubling
 
 if __name__ == "__main__":
-    worker = Worker(Doubling())
+    worker = Worker(Doubling(slow=2))
     print(worker(1)[1], flush=True)
+    worker._ours.send(2)  # it is at work, and nobody is there any more for what it finds
     os.kill(os.getpid(), signal.SIGKILL)
 """
 
@@ -106,6 +107,7 @@ def test_a_process_whose_parent_is_killed_ends_by_itself(tmp_path: Path) -> None
         [sys.executable, str(script)], capture_output=True, text=True, check=False, env=environment
     )
     orphan = int(done.stdout)
+    assert not done.stderr  # which the orphan has, too: what it says is waited for
 
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:

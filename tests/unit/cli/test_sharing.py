@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import re
 import signal
 import subprocess
@@ -64,6 +65,21 @@ def test_score_and_rerank_write_the_bytes_of_one_process(
         assert (tmp_path / "two").read_bytes() == (tmp_path / "one").read_bytes()
         counted = re.search(r" s: (.+?, by .+?\.)", one.told)  # of score: which numbers it has added
         assert counted is None or counted[1] in two.told
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="only MKL lets us choose how it rounds")
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core is shared out as one thread")
+def test_several_processes_round_as_one_does_with_all_cores(tmp_path: Path) -> None:
+    """The model in the box has matrices large enough for several threads, which would round otherwise."""
+    sources = "".join(f"what do you think of the {word} weather today ?\n" for word in "abcdefghijklmnop")
+    written = []
+    for flags in ((), ("--processes", "2")):
+        command = [*BIDIBEAM, "decode", "-", "--batch-size", "8", "--n-best", str(tmp_path / "out"), *flags]
+        environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
+        subprocess.run(command, input=sources.encode(), env=environment, check=True, capture_output=True)
+        written.append((tmp_path / "out").read_bytes())
+
+    assert written[0] == written[1]
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the workers in /proc")
