@@ -33,7 +33,7 @@ docs: setup  ## the documentation site, into build/docs; a warning is an error
 	@$(BIN)/python -m sphinx -q -W -n --keep-going -E -c docs . build/docs
 	@echo "Open build/docs/index.html."
 
-soak: setup  ## the long trials: damaged inputs, every model and option, kills; counts go to results/soak
+soak: setup  ## the long trials: damaged inputs, every model and option, kills, Ray; counts go to results/soak
 	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.soak
 
 coverage: setup  ## the tests once more, counting the lines they reach: at least 90 %

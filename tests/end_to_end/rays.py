@@ -7,7 +7,7 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -47,7 +47,7 @@ def wait_for(is_due: Callable[[], Any], what: str) -> Any:
 
 @contextmanager
 def started(
-    command: list[object], cwd: Path, environment: dict[str, str] | None = None
+    command: Sequence[object], cwd: Path, environment: dict[str, str] | None = None
 ) -> Iterator[subprocess.Popen[str]]:
     """A process with a session of its own, all of which is killed in the end."""
     pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "preexec_fn": heed_signals}

@@ -127,10 +127,11 @@ def test_a_killed_worker_loses_nothing_and_rows_are_those_of_one_process(
 def test_a_killed_driver_and_a_damaged_shard_lose_nothing_and_repeat_nothing(
     here: Path, alone: dict[str, bytes], toy_run: Path, address: str
 ) -> None:
-    """The same command goes on, also on another cluster."""
+    """The same command goes on, on a cluster that goes on, too."""
     out = here / "driver"
     words = ["decode", toy_run, "in", *SEARCH, "--out", out, "--resume", "--processes", 2]
-    with started([*BIDIBEAM, *words, "--executor", "ray"], here) as process:
+    environment = {**TOKEN, "RAY_ADDRESS": address}
+    with started([*BIDIBEAM, *words, "--executor", "ray"], here, environment) as process:
         wait_for(lambda: done_in(out), "a shard")
         process.kill()
         process.communicate()
@@ -144,7 +145,6 @@ def test_a_killed_driver_and_a_damaged_shard_lose_nothing_and_repeat_nothing(
     shard.unlink()
     damaged = shard.with_suffix(".txt.gz")
     damaged.write_bytes(b"\x1f\x8b\x08\x00damaged")
-    environment = {**TOKEN, "RAY_ADDRESS": address}
     failed = call(*words, cwd=here, environment=environment)
     assert failed.returncode == 1
     name = missing.replace(".jsonl", ".txt.gz")

@@ -1,4 +1,4 @@
-"""`make soak`: the long trials of damaged inputs, models, options and kills; counts go to results/soak.
+"""`make soak`: the long trials of damaged inputs, models, options, kills and Ray; counts go to results/soak.
 
 python -m tests.soak                         # all parts, in full: about an hour on two cores
 python -m tests.soak damage --seeds 7 8 9    # one part, with other seeds
@@ -24,7 +24,7 @@ from bidibeam.files import write_json
 
 FULL = Path("results/soak")
 """Where the counts of full trials go; those of others are printed."""
-PARTS = ("damage", "models", "options", "kills", "requests")
+PARTS = ("damage", "models", "options", "kills", "requests", "ray")
 LIBRARIES = ("torch", "transformers", "tokenizers", "ctranslate2", "peft")
 
 

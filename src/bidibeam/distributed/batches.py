@@ -27,7 +27,7 @@ from bidibeam.strategies.settings import DEFAULT_SIMILARITY, StrategySettings
 
 if TYPE_CHECKING:
     from bidibeam.decoding.decoder import Answer
-    from bidibeam.distributed.shards import Answering
+    from bidibeam.distributed.shards import Answerer
 
 Batch = dict[str, Any]
 """Columns by name, as Ray gives and takes them."""
@@ -59,7 +59,7 @@ class BatchDecoder:
     ) -> None:
         options = {"replies_only": not lists, "score_other": lists}
         recipe = DecoderRecipe(ModelRecipe(model, reverse, load or {}), strategy, search or {}, options)
-        self._answering, self._column, self._lists = DecodeTask(recipe).build(), column, lists
+        self._answerer, self._column, self._lists = DecodeTask(recipe).build(), column, lists
 
     def __call__(self, batch: Batch) -> Batch:
         """The batch with its answers."""
@@ -68,7 +68,7 @@ class BatchDecoder:
             {"source": source, **{name: _plain(batch[name][place]) for name in known}}
             for place, source in enumerate(map(_plain, batch[self._column]))
         ]
-        return _with_answers(batch, rows, self._answering, lists=self._lists)
+        return _with_answers(batch, rows, self._answerer, lists=self._lists)
 
 
 class BatchRanker:
@@ -91,13 +91,13 @@ class BatchRanker:
     ) -> None:
         settings = StrategySettings.named(strategy) if isinstance(strategy, str) else strategy
         settings.check_tuned()
-        self._answering = RankTask(settings, max_length, replies_only=not lists).build()
+        self._answerer = RankTask(settings, max_length, replies_only=not lists).build()
         self._column, self._lists = column, lists
 
     def __call__(self, batch: Batch) -> Batch:
         """The batch with its answers."""
         rows = [JsonObject.parse(str(line), "a list", 0).fields for line in batch[self._column]]
-        return _with_answers(batch, rows, self._answering, lists=self._lists)
+        return _with_answers(batch, rows, self._answerer, lists=self._lists)
 
 
 def _plain(value: Any) -> Any:
@@ -106,14 +106,14 @@ def _plain(value: Any) -> Any:
 
 
 def _with_answers(
-    batch: Batch, rows: Sequence[Mapping[str, Any]], answering: Answering, *, lists: bool
+    batch: Batch, rows: Sequence[Mapping[str, Any]], answerer: Answerer, *, lists: bool
 ) -> Batch:
-    parse: Callable[[JsonObject], Any] = answering.begin_shard()
+    parse: Callable[[JsonObject], Any] = answerer.begin_shard()
     sources = [parse(JsonObject(row, f"row {number}", number)) for number, row in enumerate(rows, start=1)]
-    answers: list[Answer] = [*answering.answers(sources)]
+    answers: list[Answer] = [*answerer.answers(sources)]
     first = [answer.ranking.entries[0].score if len(answer.ranking) else None for answer in answers]
     added: Batch = {"reply": [answer.text for answer in answers], "score": first}
     if lists:
-        how: Any = {"signature": answering.signature, "batch_size": answering.batch_size}
+        how: Any = {"signature": answerer.signature, "batch_size": answerer.batch_size}
         added["n_best"] = [to_json(answer.beams, answer.ranking, **how) for answer in answers]
     return {**batch, **added}

@@ -45,7 +45,7 @@ from bidibeam.errors import (
 )
 
 if TYPE_CHECKING:
-    from bidibeam.distributed.shards import Answering
+    from bidibeam.distributed.shards import Answerer
 
 LOCAL = "local"
 """What Ray calls a cluster of this machine alone, which ends with the job."""
@@ -131,7 +131,7 @@ class ShardWorker:
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        self._answering: Answering | None = None
+        self._answerer: Answerer | None = None
         self._source, self._out = Storage(job.source), Storage(job.out)
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
@@ -155,28 +155,28 @@ class ShardWorker:
             outcome.rejected = _count_rows(self._out, aside) if self._out.has(aside) else 0
             return
         with self._begun(name):
-            answering = self._answering = self._answering or self._build()
+            answerer = self._answerer = self._answerer or self._build()
             rejected = Rejected(name, job.max_rejected)
-            sources = read_shard(self._source, name, answering.begin_shard(), rejected)
+            sources = read_shard(self._source, name, answerer.begin_shard(), rejected)
             how: Any = {"format_name": job.format_name, "replies_only": job.replies_only}
             try:
                 with self._out.write(output) as stream:
-                    outcome.rows = write_answers(answering.answers(sources), answering, stream, **how)
+                    outcome.rows = write_answers(answerer.answers(sources), answerer, stream, **how)
                     outcome.rejected = self._set_aside(aside, rejected)
             except TooManyRejectedError:
                 outcome.rejected = self._set_aside(aside, rejected)
                 raise
 
-    def _build(self) -> Answering:
+    def _build(self) -> Answerer:
         """Load the model; refuse to answer in another way, or to another place, than other machines do."""
-        job, answering = self._job, self._job.task.build()
-        how = str(answering.signature), answering.batch_size
+        job, answerer = self._job, self._job.task.build()
+        how = str(answerer.signature), answerer.batch_size
         if job.how is not None and job.how != how:
             one, other = tell_apart(job.how, how)
             raise SettingsError(f"One machine answers with {one}, and another with {other}: let them agree.")
         if not self._out.has(MANIFEST):
             raise SettingsError(f"{job.out} is another folder on another machine: name one that all share.")
-        return answering
+        return answerer
 
     @contextmanager
     def _begun(self, name: str) -> Iterator[None]:
@@ -317,15 +317,15 @@ def _describe(ray: Any, job: Job, share: Share, tell: Callable[[str], None]) -> 
 
     def describe() -> dict[str, Any]:
         try:
-            answering = job.task.build()
+            answerer = job.task.build()
         except Exception as error:
             outcome = Outcome("")
             _take_fatal(outcome, error)
             return {"fatal": outcome.fatal, "is_bug": outcome.is_bug}
         return {
-            "signature": str(answering.signature),
-            "batch_size": answering.batch_size,
-            "told": answering.told,
+            "signature": str(answerer.signature),
+            "batch_size": answerer.batch_size,
+            "told": answerer.told,
         }
 
     with _explaining(ray):

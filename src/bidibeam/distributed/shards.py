@@ -32,7 +32,7 @@ ROW_GROUP = 1000
 """Rows of a Parquet shard that are read or written at once."""
 
 
-class Answering(Protocol):
+class Answerer(Protocol):
     """What a worker does with the rows of shards."""
 
     @property
@@ -187,7 +187,7 @@ def read_columns(storage: Storage, name: str) -> list[str]:
 
 def write_answers(
     answers: Iterable[Answer],
-    answering: Answering,
+    answerer: Answerer,
     stream: IO[bytes],
     *,
     format_name: str = "jsonl",
@@ -197,7 +197,7 @@ def write_answers(
     count = 0
     if format_name != PARQUET:
         for answer in answers:
-            line, _ = _spell(answer, answering, replies_only=replies_only)
+            line, _ = _spell(answer, answerer, replies_only=replies_only)
             stream.write(f"{line}\n".encode())
             count += 1
         return count
@@ -206,7 +206,7 @@ def write_answers(
     schema = _schema(replies_only=replies_only)
     with parquet.ParquetWriter(stream, schema) as writer:
         for batch in split_batches(answers, ROW_GROUP):
-            rows = [_spell(answer, answering, replies_only=replies_only)[1] for answer in batch]
+            rows = [_spell(answer, answerer, replies_only=replies_only)[1] for answer in batch]
             try:
                 writer.write_batch(RecordBatch.from_pylist(rows, schema))
             except UnicodeEncodeError as error:
@@ -218,9 +218,9 @@ def write_answers(
     return count
 
 
-def _spell(answer: Answer, answering: Answering, *, replies_only: bool) -> tuple[str, dict[str, Any]]:
+def _spell(answer: Answer, answerer: Answerer, *, replies_only: bool) -> tuple[str, dict[str, Any]]:
     """A row as a line of JSON, and its fields; numbers that are not finite are refused in both."""
-    how: Any = {"signature": answering.signature, "batch_size": answering.batch_size}
+    how: Any = {"signature": answerer.signature, "batch_size": answerer.batch_size}
     fields = to_reply(answer) if replies_only else to_object(answer.beams, answer.ranking, **how)
     try:
         return to_line(fields), fields

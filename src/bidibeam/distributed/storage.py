@@ -27,7 +27,7 @@ class Storage:
     place: str
 
     @cached_property
-    def _found(self) -> tuple[Any, str]:
+    def _located(self) -> tuple[Any, str]:
         """The file system, and the path there."""
         from pyarrow import fs
 
@@ -41,7 +41,7 @@ class Storage:
         """The files in it and in its folders, by name, with their sizes; of a single file itself alone."""
         from pyarrow import fs
 
-        filesystem, path = self._found
+        filesystem, path = self._located
         with _naming(self.place):
             info = filesystem.get_file_info(path)
             if info.type is fs.FileType.File:
@@ -53,22 +53,22 @@ class Storage:
     def is_file(self) -> bool:
         """Whether it is a single file."""
         with _naming(self.place):
-            return bool(self._found[0].get_file_info(self._found[1]).is_file)
+            return bool(self._located[0].get_file_info(self._located[1]).is_file)
 
     def has(self, name: str) -> bool:
         """Whether there is a file of that name."""
         with _naming(self.place):
-            return bool(self._found[0].get_file_info(self._path(name)).is_file)
+            return bool(self._located[0].get_file_info(self._path(name)).is_file)
 
     def open(self, name: str) -> IO[bytes]:
         """Open a file for reading, at any place of it."""
         with _naming(self._path(name)):
-            return io.BufferedReader(self._found[0].open_input_file(self._path(name)))
+            return io.BufferedReader(self._located[0].open_input_file(self._path(name)))
 
     @contextmanager
     def write(self, name: str) -> Iterator[IO[bytes]]:
         """Yield a stream; when the block succeeds, what was written has its name, in one step."""
-        filesystem, path = self._found[0], self._path(name)
+        filesystem, path = self._located[0], self._path(name)
         folder, last = posixpath.split(path)
         partial = posixpath.join(folder, f".{last}.{uuid4().hex[:12]}{PARTIAL}")
         with _naming(path):
@@ -85,16 +85,16 @@ class Storage:
     def remove(self, name: str) -> None:
         """Remove a file."""
         with _naming(self._path(name)):
-            self._found[0].delete_file(self._path(name))
+            self._located[0].delete_file(self._path(name))
 
     def remove_folder(self, name: str) -> None:
         """Remove a folder with all that is in it, if it is there."""
-        filesystem, path = self._found[0], self._path(name)
+        filesystem, path = self._located[0], self._path(name)
         with _naming(path), suppress(FileNotFoundError):
             filesystem.delete_dir(path)
 
     def _path(self, name: str) -> str:
-        path = self._found[1]
+        path = self._located[1]
         return path if name == posixpath.basename(path) and self._is_single else posixpath.join(path, name)
 
     @cached_property

@@ -39,12 +39,12 @@ class DecodeTask:
         model = replace(recipe.model, threads=threads)
         return replace(self, recipe=replace(recipe, model=model))
 
-    def build(self) -> SourceAnswering:
+    def build(self) -> SourceAnswerer:
         """Load the model."""
-        return SourceAnswering(self.recipe.build())
+        return SourceAnswerer(self.recipe.build())
 
 
-class SourceAnswering:
+class SourceAnswerer:
     """A model that answers sources."""
 
     def __init__(self, decoder: Decoder) -> None:
@@ -83,13 +83,13 @@ class RankTask:
         """The same, in processes of so many threads."""
         return replace(self, workers=threads)
 
-    def build(self) -> ListAnswering:
+    def build(self) -> ListAnswerer:
         """Make the strategy; word vectors are read whole, since nobody knows which words will come."""
         strategy = self.settings.build(max_length=self.max_length, space=_reader(self.settings.vectors))
         warm_up(strategy)
         signature = strategy.signature.extended(**self.origin, bidibeam=__version__)
         ranker = Ranker(strategy, self.workers, replies_only=self.replies_only)
-        return ListAnswering(ranker, signature, self.settings.name)
+        return ListAnswerer(ranker, signature, self.settings.name)
 
 
 def _reader(path: Path | None) -> Callable[[], WordVectors] | None:
@@ -98,7 +98,7 @@ def _reader(path: Path | None) -> Callable[[], WordVectors] | None:
     return None if path is None else lambda: WordVectors.from_file(path)
 
 
-class ListAnswering:
+class ListAnswerer:
     """A strategy that chooses among lists."""
 
     batch_size = None

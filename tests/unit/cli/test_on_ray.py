@@ -107,16 +107,8 @@ def test_what_is_said_of_ray_needs_it(command: str, words: str, files: dict[str,
 
 def test_without_ray_the_install_command_is_told(files: dict[str, Path]) -> None:
     for words in (["decode", files["run"], files["in"]], ["rerank", files["in"]]):
-        command = [
-            sys.executable,
-            "-c",
-            BLOCKED,
-            *map(str, words),
-            "--executor",
-            "ray",
-            "--out",
-            files["out"],
-        ]
+        flags = ["--executor", "ray", "--out", files["out"]]
+        command = [sys.executable, "-c", BLOCKED, *map(str, [*words, *flags])]
         done = subprocess.run(command, check=False, env=ENVIRONMENT, capture_output=True, text=True)
 
         told = "Error: Work on many machines needs Ray, which is not installed: pip install 'bidibeam[ray]'\n"

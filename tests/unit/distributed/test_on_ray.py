@@ -16,7 +16,7 @@ from bidibeam.data.prepared import PreparedData
 from bidibeam.distributed import on_ray
 from bidibeam.distributed.job import BEGUN, MANIFEST, REJECTED, Job
 from bidibeam.distributed.on_ray import MOST_TRIES, Cluster, ShardWorker, Share
-from bidibeam.distributed.tasks import ListAnswering, RankTask
+from bidibeam.distributed.tasks import ListAnswerer, RankTask
 from bidibeam.errors import SettingsError
 from bidibeam.strategies.settings import StrategySettings
 from tests.unit.cli.calls import called, write_lines
@@ -33,7 +33,7 @@ class Failing(RankTask):
 
     error: Callable[[], BaseException] = MemoryError
 
-    def build(self) -> ListAnswering:
+    def build(self) -> ListAnswerer:
         raise self.error()
 
 
@@ -204,8 +204,8 @@ def test_a_full_disk_is_told_with_the_file(job: Job, monkeypatch: pytest.MonkeyP
 
 
 def test_a_machine_that_answers_otherwise_or_elsewhere_is_refused(job: Job) -> None:
-    answering = job.task.build()
-    how = (str(answering.signature), None)
+    answerer = job.task.build()
+    how = (str(answerer.signature), None)
     assert work(ShardWorker(replace(job, how=how)), "a.jsonl") == {"rows": 3}
 
     told = work(ShardWorker(replace(job, how=(f"{how[0]}|x:1", 8))), "b.jsonl")

@@ -285,12 +285,12 @@ def test_rows_of_parquet_are_those_of_json(
     rows: list[dict[str, Any]], tmp_path: Path, *, replies_only: bool
 ) -> None:
     (tmp_path / "a.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    answering = RankTask(StrategySettings.named("bidia")).build()
+    answerer = RankTask(StrategySettings.named("bidia")).build()
     streams = {"jsonl": io.BytesIO(), "parquet": io.BytesIO()}
     for name, stream in streams.items():
-        beams, _ = read(tmp_path / "a.jsonl", answering.begin_shard())
-        answers = answering.answers(beams)
-        count = write_answers(answers, answering, stream, format_name=name, replies_only=replies_only)
+        beams, _ = read(tmp_path / "a.jsonl", answerer.begin_shard())
+        answers = answerer.answers(beams)
+        count = write_answers(answers, answerer, stream, format_name=name, replies_only=replies_only)
         assert count == len(rows)
 
     lines = [json.loads(line) for line in streams["jsonl"].getvalue().splitlines()]
@@ -312,15 +312,15 @@ def without_nulls(value: Any) -> Any:
 
 def test_half_a_surrogate_pair_is_escaped_in_json_and_refused_in_parquet(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"regular": [{"text": "\\ud800"}], "reverse": [{"text": "b"}]}\n')
-    answering = RankTask(StrategySettings.named("bidia")).build()
-    beams, rejected = read(tmp_path / "a.jsonl", answering.begin_shard())
+    answerer = RankTask(StrategySettings.named("bidia")).build()
+    beams, rejected = read(tmp_path / "a.jsonl", answerer.begin_shard())
     stream = io.BytesIO()
-    write_answers(answering.answers(beams), answering, stream)
+    write_answers(answerer.answers(beams), answerer, stream)
 
     assert not rejected.rows
     assert b"\\ud800" in stream.getvalue()
     with pytest.raises(InputError, match="half a surrogate pair"):
-        write_answers(answering.answers(beams), answering, io.BytesIO(), format_name="parquet")
+        write_answers(answerer.answers(beams), answerer, io.BytesIO(), format_name="parquet")
 
 
 def test_a_rejected_list_does_not_decide_whether_the_others_have_tokens(tmp_path: Path) -> None:
