@@ -60,8 +60,12 @@ class MetricError(BidibeamError):
     """A metric whose answers an evaluation cannot use."""
 
 
-class WorkerError(BidibeamError):
-    """A process that shared the work, and ended before it was done."""
+class ProcessLostError(BidibeamError):
+    """A process that shared the work ended before it was done."""
+
+
+class RayError(BidibeamError):
+    """Ray could not be started, or gave up."""
 
 
 class RayMissingError(BidibeamError, ImportError):
@@ -80,6 +84,15 @@ def shorten(message: str) -> str:
 
 def _leave_out(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most // 4 * 3]} ... {text[-most // 4 :]}"
+
+
+OUT_OF_MEMORY = "There is not enough memory; a smaller batch, beam or vocabulary needs less."
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether Python, torch or CUDA could not have the memory that it asked for."""
+    is_torchs = type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(error)
+    return isinstance(error, MemoryError) or is_torchs
 
 
 def is_panic(error: BaseException) -> bool:

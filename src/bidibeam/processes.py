@@ -21,7 +21,7 @@ from queue import SimpleQueue
 from threading import Event
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from bidibeam.errors import WorkerError
+from bidibeam.errors import ProcessLostError
 from bidibeam.work import Work, count, counting, wanted_while
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def sharing(
         recipes: For each other process, what makes the same function there.
 
     Raises:
-        WorkerError: If a process ends before its work is done.
+        ProcessLostError: If a process ends before its work is done.
     """
     is_over = Event()
 
@@ -108,7 +108,8 @@ class Worker(Generic[Batch, Result]):
         context = get_context("spawn")
         self._ours, theirs = context.Pipe()
         self._process = context.Process(target=_serve, args=(theirs, recipe), daemon=True)
-        self._process.start()
+        with _blocking_interrupts():  # until it can ignore them, which takes the seconds of its imports
+            self._process.start()
         theirs.close()  # so that the end of the process is the end of the pipe
 
     def __call__(self, batch: Batch) -> Result:
@@ -118,9 +119,9 @@ class Worker(Generic[Batch, Result]):
             result, error, work = self._ours.recv()
         except (EOFError, OSError) as gone:
             self._process.join()
-            raise WorkerError(
-                f"One of several `processes` ended before its work was done ({self._ended()}). Fewer "
-                "processes need less memory; what is done is kept where `resume` can go on with it."
+            raise ProcessLostError(
+                f"One of several `processes` ended before its work was done ({self._ended()}). Perhaps "
+                "memory was short: fewer processes need less."
             ) from gone
         if error is not None:
             raise error
@@ -139,9 +140,24 @@ class Worker(Generic[Batch, Result]):
         self._ours.close()
 
 
+@contextmanager
+def _blocking_interrupts() -> Iterator[None]:
+    """Let Ctrl-C wait for the end of the block; a process that is started in it begins so."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _serve(connection: Connection, recipe: Recipe[Any, Any]) -> None:
     """Answer batches until the process that sends them is gone; an error of the recipe is an answer, too."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all: the first process ends the others
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
     logging.getLogger("bidibeam").setLevel(logging.ERROR)  # it has said what there is to say, too
     work: Callable[[Any], Any] | None = None
     while True:

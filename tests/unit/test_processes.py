@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from bidibeam.errors import InputError, SettingsError, WorkerError
+from bidibeam.errors import InputError, ProcessLostError, SettingsError
 from bidibeam.processes import AHEAD, Worker, sharing
 from bidibeam.work import counting
 from tests.unit.doubling import Doubling
@@ -72,7 +72,7 @@ def test_errors_of_another_process_keep_their_class_and_what_they_name() -> None
 def test_a_process_that_is_killed_is_told_in_a_sentence_with_the_way_on() -> None:
     worker = Worker[int, object](Doubling(fatal=3))
     try:
-        with pytest.raises(WorkerError, match=r"ended before its work was done \(by the signal SIGKILL\)"):
+        with pytest.raises(ProcessLostError, match=r"before its work was done \(by the signal SIGKILL\)"):
             worker(3)
     finally:
         worker.stop()

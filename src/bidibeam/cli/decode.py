@@ -143,8 +143,8 @@ def _decode_on_ray(
     from bidibeam.api.recipes import DecoderRecipe, ModelRecipe
     from bidibeam.distributed.tasks import DecodeTask
 
-    processes = flags.pop("processes")
-    strategy, workers = take_strategy(flags)
+    processes, workers = flags.pop("processes"), flags["workers"]
+    strategy, _ = take_strategy(flags)
     model, source = (None, model) if input_file is None else (model, input_file)
     if input_file is None and source is not None and (Path(source) / "config.json").is_file():
         raise InputError(f"{source} is a model: name the shards, too.")

@@ -17,7 +17,7 @@ import click
 
 from bidibeam._version import __version__
 from bidibeam.cli import streams
-from bidibeam.errors import BidibeamError, is_panic, shorten
+from bidibeam.errors import OUT_OF_MEMORY, BidibeamError, is_out_of_memory, is_panic, shorten
 from bidibeam.registry import suggest
 from bidibeam.text import printable
 
@@ -56,7 +56,8 @@ beside one more busy process, training was ten times slower. On an idle machine 
 os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
 """Lets the library that multiplies matrices on x86 round alike however many threads it has.
 
-So what one process writes with all cores, and several that share them, is the same byte for byte.
+So what one process writes with all cores, and several that share them, is the same byte for byte, but for
+matrices of a few dozen columns.
 """
 
 PACKAGE = f"{Path(__file__).parent.parent}{os.sep}"
@@ -248,9 +249,8 @@ def _sentence(error: BaseException) -> str:
     if isinstance(error, BidibeamError):
         return str(error)
     told = " ".join(str(error).split())
-    is_torchs = type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in told
-    if isinstance(error, MemoryError) or is_torchs:
-        return "There is not enough memory; a smaller batch, beam or vocabulary needs less."
+    if is_out_of_memory(error):
+        return OUT_OF_MEMORY
     if isinstance(error, OSError):
         where = "<stdout>" if streams.is_of_stdout(error) else error.filename
         where = "" if where is None else f"{where}: "

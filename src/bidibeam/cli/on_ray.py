@@ -66,8 +66,9 @@ def run_on_ray(
     """Run a job, and say what came of it."""
     if source is None or source == "-":
         raise SettingsError("--executor ray reads a folder of shards, or one of them, not stdin: name it.")
+    from bidibeam.distributed.cluster import Cluster
+    from bidibeam.distributed.driver import run_job
     from bidibeam.distributed.job import Job
-    from bidibeam.distributed.on_ray import Cluster, run_job
 
     source, out = _locate(source), _locate(wanted["out_folder"])
     if f"{out}/".startswith(f"{source}/"):
@@ -113,8 +114,8 @@ def locate_vectors(settings: StrategySettings | None) -> StrategySettings | None
 
 def find_default(source: str) -> str:
     """Who ranks the lists of shards where nobody says, by the first lists of the first shard that has any."""
+    from bidibeam.distributed.cluster import import_ray
     from bidibeam.distributed.job import find_shards
-    from bidibeam.distributed.on_ray import import_ray
     from bidibeam.distributed.shards import Rejected, ShardError, read_shard
     from bidibeam.distributed.storage import Storage
     from bidibeam.interchange.nbest import parse_beams

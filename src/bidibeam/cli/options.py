@@ -159,7 +159,7 @@ workers = option(
 processes = option(
     "--processes",
     "Processes that share the work, each with its share of the cores; what is written is the same.  "
-    "[default: 1, or one for each of --devices]",
+    "[default: 1, or one for each of --devices; ray: one for each GPU, or else core]",
     COUNT,
 )
 devices = option("--devices", "Where they compute, in turn: cuda:0,cuda:1 ...", "DEVICE,...")

@@ -14,7 +14,7 @@ from bidibeam.cli.console import tell, track
 from bidibeam.cli.on_ray import check_unused, find_default, locate_vectors, run_on_ray, take_executor
 from bidibeam.cli.output import check_output, write_answers
 from bidibeam.cli.sharing import take_places
-from bidibeam.decoding.decoder import Ranker
+from bidibeam.decoding.decoder import Ranker, RankerRecipe
 from bidibeam.interchange.on_disk import OnDisk
 from bidibeam.strategies import STRATEGIES
 from bidibeam.strategies.ranking import BATCH_SIZE, is_parallel, warm_up
@@ -98,13 +98,16 @@ def rerank(
         inputs.note_other_model(tuned, input_file, written_by)
     origin = {} if used is None else {"tuned": used.name}
     length = max_length or (tuned.penalty_length if tuned is not None else None)
-    strategy = settings.build(max_length=length, space=inputs.word_vectors(settings.vectors, lists))
+    space = inputs.word_vectors(settings.vectors, lists)
+    strategy = settings.build(max_length=length, space=space)
     inputs.note_length([strategy], lists)
     inputs.note_other_length([strategy], input_file, written_by)
     warm_up(strategy)
     ranker = Ranker(strategy, workers, replies_only=nbest_file is None)
     batch_size = BATCH_SIZE if is_parallel(strategy) else 1  # alone, each is written as soon as it is there
-    with places.share(lambda each: ranker.stream(each, batch_size), ranker, batch_size) as answers:
+    vectors = space() if space is not None and settings.uses_vectors else None
+    recipe = RankerRecipe(settings, length, vectors, workers, replies_only=nbest_file is None)
+    with places.share(lambda each: ranker.stream(each, batch_size), recipe, batch_size) as answers:
         write_answers(
             lists,
             answers,
@@ -127,14 +130,16 @@ def _rerank_on_ray(
     from bidibeam.distributed.tasks import RankTask
     from bidibeam.strategies.settings import StrategySettings
 
-    processes = flags.pop("processes")
-    settings, workers = inputs.take_strategy(flags)
+    processes, workers = flags.pop("processes"), flags["workers"]
+    settings, _ = inputs.take_strategy(flags)
     check_unused({OF_LISTS[name]: flags[name] for name in OF_LISTS})
     tuned = inputs.read_tuned(tuned_file)
     if settings is None:
-        name = (tuned.recommended if tuned is not None else None) or find_default(source)
+        recommended = None if tuned is None else tuned.recommended
+        name = recommended or find_default(source)
         settings = StrategySettings.named(name)
-        tell(f"Strategy: {name} ({'recommended by tuned.json' if tuned else 'the default for such lists'})")
+        why = "recommended by tuned.json" if recommended else "the default for such lists"
+        tell(f"Strategy: {name} ({why})")
     settings, used = (settings, None) if tuned is None else tuned.apply(settings)
     settings.check_tuned()
     origin = {} if used is None else {"tuned": used.name}

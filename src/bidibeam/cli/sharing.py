@@ -18,7 +18,7 @@ Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
-class Places:
+class Devices:
     """Where processes compute, this one first; None leaves a device to the model."""
 
     devices: tuple[str | None, ...] = (None,)
@@ -59,13 +59,13 @@ class Places:
             yield lambda items: chain.from_iterable(share(split_batches(items, batch_size)))
 
 
-def take_places(flags: dict[str, Any]) -> Places:
+def take_places(flags: dict[str, Any]) -> Devices:
     """Take --processes and --devices out of a command's parameters; --device becomes the first of them."""
     processes, named = flags.pop("processes"), flags.pop("devices", None)
     if flags.get("device_map") is not None and (named is not None or (processes or 1) > 1):
         raise SettingsError("--device-map spreads one model out: leave out --processes and --devices.")
     if named is None:
-        return Places((flags.get("device"),) * (processes or 1))
+        return Devices((flags.get("device"),) * (processes or 1))
     devices = [name.strip() for name in named.split(",")]
     if flags.get("device") is not None:
         raise SettingsError(f"--devices {named} says where to compute: leave out --device.")
@@ -76,14 +76,16 @@ def take_places(flags: dict[str, Any]) -> Places:
             f"--processes {processes} would leave some of --devices {named} idle: name fewer, or give at "
             f"least {len(devices)} processes."
         )
-    _check_gpus(devices)
+    _check_devices(devices)
     flags["device"] = devices[0]
-    return Places(tuple(islice(cycle(devices), processes or len(devices))))
+    return Devices(tuple(islice(cycle(devices), processes or len(devices))))
 
 
-def _check_gpus(devices: list[str]) -> None:
-    """Refuse GPUs that are not there, without using those that are."""
+def _check_devices(devices: list[str]) -> None:
+    """Refuse devices that are not there, without using GPUs that are."""
     import torch
+
+    from bidibeam.models.checkpoint import find_device
 
     there = torch.cuda.device_count()
     for name in devices:
@@ -91,3 +93,5 @@ def _check_gpus(devices: list[str]) -> None:
         if kind == "cuda" and number.isdecimal() and int(number) >= there:
             known = ", ".join(f"cuda:{index}" for index in range(there)) or "none"
             raise SettingsError(f"--devices asks for {name}, and the GPUs here are: {known}.")
+        if kind != "cuda" or not there:
+            find_device(name)

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from bidibeam.decoding.explaining import Explanation
     from bidibeam.models.base import Model
     from bidibeam.search.settings import SearchSettings
+    from bidibeam.similarities.word_vectors import WordVectors
+    from bidibeam.strategies.settings import StrategySettings
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -133,18 +135,31 @@ class Ranker:
         rankings = rank_all(self.strategy, batch, workers=self.workers, replies_only=self.replies_only)
         return list(map(Answer, batch, rankings))
 
-    def on(self, device: str | None) -> Ranker:  # noqa: ARG002
-        """The same: it computes on no device. So other processes are given it as it is."""
-        return self
-
-    def build_work(self) -> Callable[[Sequence[Beams]], list[Answer]]:
-        """What ranks a batch."""
-        return self.answers
-
     def stream(self, beams: Iterable[Beams], batch_size: int) -> Iterator[Answer]:
         """Rank a stream in order, a batch at a time."""
         for batch in split_batches(beams, batch_size):
             yield from self.answers(batch)
+
+
+@dataclass(frozen=True)
+class RankerRecipe:
+    """What makes a ranker in any process: a strategy itself may hold what cannot be sent, such as a lock."""
+
+    settings: StrategySettings
+    max_length: int | None = None  # T of similarities
+    vectors: WordVectors | None = None  # those that the strategy compares by, if it does
+    workers: int = 1
+    replies_only: bool = False
+
+    def on(self, device: str | None) -> RankerRecipe:  # noqa: ARG002
+        """The same: it computes on no device."""
+        return self
+
+    def build_work(self) -> Callable[[Sequence[Beams]], list[Answer]]:
+        """What ranks a batch."""
+        space = None if (vectors := self.vectors) is None else lambda: vectors
+        strategy = self.settings.build(max_length=self.max_length, space=space)
+        return Ranker(strategy, self.workers, replies_only=self.replies_only).answers
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import IO, Any
 from uuid import uuid4
 
@@ -33,8 +34,10 @@ class Storage:
 
         if "://" not in self.place:
             return fs.LocalFileSystem(), os.path.realpath(self.place)
-        with _naming(self.place):
+        try:
             filesystem, path = fs.FileSystem.from_uri(self.place)
+        except Exception as error:  # each kind of address has errors of its own
+            raise InputError(f"{self.place} cannot be reached: {describe_error(error)}.") from error
         return filesystem, path
 
     def list(self) -> dict[str, int]:
@@ -76,6 +79,9 @@ class Storage:
             try:
                 with filesystem.open_output_stream(partial) as stream:
                     yield stream
+                if "://" not in self.place:
+                    with Path(partial).open("rb") as written:
+                        os.fsync(written.fileno())
                 filesystem.move(partial, path)
             except BaseException:
                 with suppress(OSError):

@@ -35,9 +35,12 @@ class DecodeTask:
 
     def using(self, threads: int, *, has_gpu: bool) -> DecodeTask:
         """The same, in processes of so many threads, on a GPU or on none."""
-        recipe = self.recipe if has_gpu else self.recipe.on("cpu")
-        model = replace(recipe.model, threads=threads)
-        return replace(self, recipe=replace(recipe, model=model))
+        is_spread = self.recipe.model.options.get("device_map") is not None
+        recipe = self.recipe if has_gpu or is_spread else self.recipe.on("cpu")
+        options = {**recipe.options, "workers": recipe.options.get("workers") or threads}
+        return replace(
+            self, recipe=replace(recipe, model=replace(recipe.model, threads=threads), options=options)
+        )
 
     def build(self) -> SourceAnswerer:
         """Load the model."""
@@ -77,18 +80,18 @@ class RankTask:
     max_length: int | None = None  # T of similarities
     origin: dict[str, str] = field(default_factory=dict)  # what the signature says besides
     replies_only: bool = False
-    workers: int = 1
+    workers: int | None = None  # threads that compare; None for as many as a process has
 
     def using(self, threads: int, *, has_gpu: bool) -> RankTask:  # noqa: ARG002
         """The same, in processes of so many threads."""
-        return replace(self, workers=threads)
+        return replace(self, workers=self.workers or threads)
 
     def build(self) -> ListAnswerer:
         """Make the strategy; word vectors are read whole, since nobody knows which words will come."""
         strategy = self.settings.build(max_length=self.max_length, space=_reader(self.settings.vectors))
         warm_up(strategy)
         signature = strategy.signature.extended(**self.origin, bidibeam=__version__)
-        ranker = Ranker(strategy, self.workers, replies_only=self.replies_only)
+        ranker = Ranker(strategy, self.workers or 1, replies_only=self.replies_only)
         return ListAnswerer(ranker, signature, self.settings.name)
 
 

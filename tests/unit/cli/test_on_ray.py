@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bidibeam.cli.main import name_flags, way_on
-from bidibeam.distributed import on_ray
+from bidibeam.distributed import cluster
 from tests.soak.kills import ENVIRONMENT
 from tests.unit.cli.calls import refused, refused_line, write_lines
 
@@ -142,7 +142,7 @@ def silent() -> Iterator[str]:
 def test_an_address_that_never_answers_is_given_up(
     silent: str, files: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(on_ray, "WAIT_S", 2.0)
+    monkeypatch.setattr(cluster, "WAIT_S", 2.0)
 
     assert f"There is no Ray cluster at {silent}: nothing answered within 2 s. " in refused_address(
         silent, files
@@ -152,7 +152,7 @@ def test_an_address_that_never_answers_is_given_up(
 def test_a_cluster_that_refuses_may_want_a_token(
     silent: str, files: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(on_ray, "CONNECT", "raise ConnectionError('Failed to connect.')")
+    monkeypatch.setattr(cluster, "CONNECT", "raise ConnectionError('Failed to connect.')")
     told = refused_address(silent, files)
 
     assert (

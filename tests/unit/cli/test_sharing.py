@@ -7,6 +7,7 @@ import platform
 import re
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -67,6 +68,31 @@ def test_score_and_rerank_write_the_bytes_of_one_process(
         assert counted is None or counted[1] in two.told
 
 
+OWN = """
+from bidibeam import per_pair
+
+@per_pair
+def same_ending(one, other):
+    return float(one[-3:] == other[-3:])
+"""
+
+
+def test_a_similarity_of_ones_own_that_cannot_be_sent_is_made_in_every_process(
+    decoding: tuple[object, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beams = tmp_path / "beams.jsonl"
+    assert called(*decoding, "--n-best", beams).status == 0
+    (tmp_path / "endings.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    ranking = ("rerank", beams, "--similarity", "endings:same_ending")
+
+    one, two = called(*ranking), called(*ranking, "--processes", "2")
+
+    assert one.status == 0, one.err
+    assert two.replies == one.replies
+
+
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="only MKL lets us choose how it rounds")
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core is shared out as one thread")
 def test_several_processes_round_as_one_does_with_all_cores(tmp_path: Path) -> None:
@@ -124,6 +150,7 @@ def _find_worker(parent: int) -> int:
         ("--devices cpu,,cpu", "--devices must be names with commas between them, not 'cpu,,cpu'."),
         ("--devices cpu,cpu,cpu --processes 2", "give at least 3 processes."),
         ("--devices nowhere,cpu", "There is no device 'nowhere' here"),
+        ("--devices cpu,nowhere", "There is no device 'nowhere' here"),
         ("--device-map auto --processes 2", "--device-map spreads one model out: leave out --processes"),
         ("--processes 0", "0 is not in the range 1<=x<="),
         ("--processes 2 --line-buffered", "leave out --processes."),

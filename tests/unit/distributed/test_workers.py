@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 
 from bidibeam.data.prepared import PreparedData
-from bidibeam.distributed import on_ray
+from bidibeam.distributed import workers
+from bidibeam.distributed.cluster import Cluster, Share
 from bidibeam.distributed.job import BEGUN, MANIFEST, REJECTED, Job
-from bidibeam.distributed.on_ray import MOST_TRIES, Cluster, ShardWorker, Share
 from bidibeam.distributed.tasks import ListAnswerer, RankTask
+from bidibeam.distributed.workers import MOST_TRIES, ShardWorker
 from bidibeam.errors import SettingsError
 from bidibeam.strategies.settings import StrategySettings
 from tests.unit.cli.calls import called, write_lines
@@ -197,7 +198,7 @@ def test_a_full_disk_is_told_with_the_file(job: Job, monkeypatch: pytest.MonkeyP
         next(iter(answers))
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(on_ray, "write_answers", full)
+    monkeypatch.setattr(workers, "write_answers", full)
 
     assert work(ShardWorker(job), "a.jsonl") == {"fatal": f"{job.out}/a.jsonl: No space left on device."}
     assert tree(job) == []
@@ -254,17 +255,17 @@ def test_a_cluster_is_shared_out(
         (
             [NODE],
             {"gpus": 1.0},
-            "`processes` 1 with `gpus` 1 each need 1 GPUs, and Ray has 0, which is room for 0.",
+            "GPUs asked for: 1, 1 for each of 1 `processes`. GPUs of the cluster: 0, room for 0.",
         ),
         (
             [{**NODE, "GPU": 2.0}],
             {"processes": 3},
-            "`processes` 3 with `gpus` 1 each need 3 GPUs, and Ray has 2",
+            "GPUs asked for: 3, 1 for each of 3 `processes`. GPUs of the cluster: 2, room for 2.",
         ),
         (
             [{**NODE, "GPU": 1.0}] * 2,
             {"gpus": 2.0},
-            "need 2 GPUs, and Ray has 2, which is room for 0. Ask for fewer",
+            "GPUs of the cluster: 2, room for 0. Ask for fewer",
         ),
     ],
 )
