@@ -92,6 +92,8 @@ def _check_devices(devices: list[str]) -> None:
         kind, _, number = name.partition(":")
         if kind == "cuda" and number.isdecimal() and int(number) >= there:
             known = ", ".join(f"cuda:{index}" for index in range(there)) or "none"
-            raise SettingsError(f"--devices asks for {name}, and the GPUs here are: {known}.")
+            raise SettingsError(
+                f"--devices asks for {name}, and the GPUs here are: {known}. Name those, or leave it out."
+            )
         if kind != "cuda" or not there:
             find_device(name)
