@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import bidibeam
+import bidibeam.distributed
 import bidibeam.hf
 from bidibeam.registry import Registry
 from bidibeam.similarities import SIMILARITIES
@@ -23,6 +24,7 @@ from tests.docs_inputs import write_inputs
 from tests.snippets import PAGES, ROOT, RUN, Reader, blocks_of, own_modules
 
 DOCS = ROOT / "docs"
+MODULES = (bidibeam, bidibeam.distributed, bidibeam.hf)
 BLOCKS = {page: [block for block in blocks_of(page) if block.language in RUN] for page in PAGES}
 TRIED = [page for page, blocks in BLOCKS.items() if any(block.mark != "not run" for block in blocks)]
 NOT_RUN = {
@@ -109,7 +111,7 @@ def test_the_site_builds_without_warnings_has_every_page_and_asks_no_other_host(
 def test_the_api_page_lists_the_public_names_and_no_other() -> None:
     listed = re.findall(r"^\.\. auto\w+:: (\S+)", (DOCS / "api.md").read_text(encoding="utf-8"), re.MULTILINE)
 
-    public = [f"{module.__name__}.{name}" for module in (bidibeam, bidibeam.hf) for name in module.__all__]
+    public = [f"{module.__name__}.{name}" for module in MODULES for name in module.__all__]
     assert sorted(listed) == sorted(public)
 
 

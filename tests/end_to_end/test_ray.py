@@ -224,7 +224,7 @@ def test_what_a_cluster_cannot_do_is_told_in_a_sentence(here: Path, toy_run: Pat
     cases: list[tuple[list[object], str]] = [
         (
             [toy_run, *flags, "gpus", "--gpus", 1],
-            "--processes 1 with --gpus 1 each need 1 GPUs, and Ray has 0",
+            "GPUs asked for: 1, 1 for each of 1 --processes. GPUs of the cluster: 0",
         ),
         (["nowhere", *flags, "model"], "nowhere"),
         (

@@ -128,11 +128,9 @@ def test_after_a_fork_a_decoder_works_with_one_thread_and_says_why_not_with_more
 
     torch.set_num_threads(2)
     try:
-        expected, found, told = (
-            answer(),
-            in_child(alone),
-            [in_child(each) for each in (answer, answer_anew, score)],
-        )
+        found = in_child(alone)
+        told = [in_child(each) for each in (answer, answer_anew, score)]
+        expected = alone()  # as many threads round alike
     finally:
         torch.set_num_threads(threads)
 

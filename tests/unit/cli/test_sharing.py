@@ -82,10 +82,10 @@ def test_a_similarity_of_ones_own_that_cannot_be_sent_is_made_in_every_process(
 ) -> None:
     beams = tmp_path / "beams.jsonl"
     assert called(*decoding, "--n-best", beams).status == 0
-    (tmp_path / "endings.py").write_text(OWN)
+    (tmp_path / "last_letters.py").write_text(OWN)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
-    ranking = ("rerank", beams, "--similarity", "endings:same_ending")
+    ranking = ("rerank", beams, "--similarity", "last_letters:same_ending")
 
     one, two = called(*ranking), called(*ranking, "--processes", "2")
 
